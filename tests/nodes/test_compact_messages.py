@@ -169,6 +169,14 @@ def test_it_takes_what_trim_messages_takes() -> None:
     assert should_compact(given, max_tokens=8)
 
 
+def test_a_list_that_fills_the_limit_is_not_over_it() -> None:
+    """Without a trigger by size, only a list over the limit has to be compacted."""
+    messages, settings = numbered(text_rounds(3)), CompactionSettings(trigger_ratio=None)
+    size = count(messages)
+    assert not should_compact(messages, max_tokens=size, settings=settings, token_counter=count)
+    assert should_compact(messages, max_tokens=size - 1, settings=settings, token_counter=count)
+
+
 def test_missing_ids_are_no_repeated_ids() -> None:
     """Neither None nor an empty text is an id."""
     found = compact_messages([user("u"), user("v", id=""), user("w", id=""), user("x")], max_tokens=100)

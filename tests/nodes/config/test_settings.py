@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import GROUPS, CompactionOverrides, CompactionSettings, effective
+from langgraph_compaction.nodes.config.triggers import ReserveTokens
 
 FIGURES = {"preview_tokens": 200, "dialogue_rounds_keep_min": 12, "summary_mode": "always"}
 DEFAULTS = {
@@ -34,6 +35,14 @@ def test_defaults_are_the_seeds(name: str, value: Any) -> None:
 def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None:
     """The floor of rounds, the preview of clipped fields and the summary's figures have names and defaults too."""
     assert getattr(CompactionSettings(), name) == value
+
+
+@pytest.mark.parametrize(("operator", "smallest"), [(">", 751), (">=", 750)])
+def test_reserved_tokens_fire_at_the_smallest_request_that_takes_some_of_them(operator: Any, smallest: int) -> None:
+    """With `>`, a request that leaves exactly as many tokens does not fire."""
+    trigger = ReserveTokens(tokens=250, operator=operator)
+    assert trigger.threshold(1_000) == smallest
+    assert trigger.threshold(100) == 1
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from langchain_core.runnables.config import var_child_runnable_config
 from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.nodes import Reply, SummaryRequest
@@ -16,6 +18,7 @@ from langgraph_compaction.nodes.runtime.summarizer_call import (
     CallLimits,
     SummarizerCall,
     SummaryTimeoutError,
+    context_without_run,
 )
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from tests.fakes import ReplyingSummarizer, StalledSummarizer
@@ -152,3 +155,16 @@ def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     asked = question(DigestSummarizer())
     assert ask(asked, CallLimits(seconds=1e-9, calls=1, pause=0)).content
     assert len(asked.calls) == 1
+
+
+def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
+    """What runs in it is no child of the run, and sees the application's context variables."""
+    tenant = ContextVar("tenant", default="nobody")
+
+    def inside() -> tuple[Any, str]:
+        return context_without_run().run(lambda: (var_child_runnable_config.get(), tenant.get()))
+
+    context = copy_context()
+    context.run(var_child_runnable_config.set, {"tags": ["of the run"]})
+    context.run(tenant.set, "acme")
+    assert context.run(inside) == (None, "acme")
