@@ -152,7 +152,7 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
         update["messages"] = replace(context.messages)
     if first := _first_pinned(context):
         update["memory"] = first
-        pinned = [message for message in first_inputs(context.messages) if message.id in (first["pins"] or ())]
+        pinned = [message for message in first_inputs(context.messages) if message.id in (first.get("pins") or ())]
         known = compaction.get("admitted", context.compaction.get("admitted") or [])
         update["compaction"] = {**compaction, "admitted": [*known, *(unit_name([message]) for message in pinned)]}
     return update
