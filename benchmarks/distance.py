@@ -238,7 +238,7 @@ async def in_turn(url: sa.URL, conversations: int) -> float:
 
 
 def one_process(url: sa.URL, name: str, seconds: float, start: Any, answers: Any) -> None:
-    """Carry on conversations in a process of its own once all processes are ready; tell the turns a second."""
+    """Run conversations as soon as all processes are ready, and send the turns per second to `answers`."""
 
     async def work() -> float:
         async with SAVERS[name].opened(url) as saver:

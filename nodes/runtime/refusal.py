@@ -117,7 +117,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
         raise MessageRefusedError(next(iter(lines.values())).text)  # no later node of this graph could raise
     step = "model" if raises else "end"
     kept: list[AnyMessage] = [lines.get(message_id(item), item) for item in context.messages]
-    answer = AIMessage(_answer_text(refusal, names, limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
+    answer = AIMessage(_sentences("A", refusal, ", ".join(names), limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
     size = rest.sizes.fixed + context.meter.scaled(total(context.counter, [*lines.values(), answer]))
     if size <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
         kept.append(answer)
@@ -131,10 +131,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
 
 def _line(refusal: Refusal, message: AnyMessage, name: str, limit: int) -> HumanMessage:
     """Return the line in the place of a refused message, of which `name` is the handle."""
-    text = (
-        f"[This {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
-        f"archive under {name}. Send a shorter one.]"
-    )
+    text = f"[{_sentences('This', refusal, name, limit)}]"
     mark = {**marks(without_pin_mark(message)), "refused": True, "handle": name}
     if isinstance(message, SystemMessage):
         mark["is_meta"] = True
@@ -142,11 +139,11 @@ def _line(refusal: Refusal, message: AnyMessage, name: str, limit: int) -> Human
     return HumanMessage(text, id=message.id, additional_kwargs=kwargs, name=message.name)
 
 
-def _answer_text(refusal: Refusal, names: Sequence[str], limit: int) -> str:
-    """Return the answer to refused messages, of which `names` are the handles."""
+def _sentences(article: str, refusal: Refusal, handles: str, limit: int) -> str:
+    """Return what the model and the user are told about refused messages."""
     return (
-        f"A {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
-        f"archive under {', '.join(names)}. Send a shorter one."
+        f"{article} {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in "
+        f"the archive under {handles}. Send a shorter one."
     )
 
 

@@ -151,15 +151,20 @@ def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(use_prepared, "_slept", pause)
 
 
-async def test_over_the_limit_a_turn_waits_for_it(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the hard zone the summary that is on its way is joined, not asked for again."""
+async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Return a graph, and the stream of its turn that waits for the summary which is being prepared."""
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
     await go.invoke(graph, NEAR)
     await asyncio.to_thread(stalled.entered.wait, 60)
     answers_when_joined(stalled, monkeypatch)
-    second = await go.stream(graph, BEYOND, stream_mode=MODES)
+    return graph, await go.stream(graph, BEYOND, stream_mode=MODES)
+
+
+async def test_over_the_limit_a_turn_waits_for_it(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the hard zone the summary that is on its way is joined, not asked for again."""
+    graph, second = await waits_for_it(go, stalled, monkeypatch)
     assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
     prepared, committed = ledger(graph)[:2]
     assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
@@ -255,11 +260,7 @@ async def test_only_the_time_that_nobody_waited_is_told(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seconds that a turn waited for a preparation are not counted as saved."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
-    answers_when_joined(stalled, monkeypatch)
-    second = await go.stream(graph, BEYOND, stream_mode=MODES)
+    graph, second = await waits_for_it(go, stalled, monkeypatch)
     joined, swapped = events(second, "PreparationEvent")[:2]
     took = ledger(graph)[0].duration_s or 0.0
     assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)

@@ -36,7 +36,6 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ import coverage
 import pytest
 from rich.console import Console
 
+from tests.kept_results import origin
 from tests.requirements.lines import ROOT, tests
 from tests.requirements.mutations import Mutation, mutations
 from tests.requirements.named import NAMED
@@ -286,15 +286,8 @@ def tried(chosen: Sequence[Mutant], minutes: float, copy: Copy) -> list[str]:
 
 def write_results(kind: str, **figures: Any) -> None:
     """Write the figures of a run under its kind, and leave those of the other kind as they are."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     known: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    known[kind] = {**figures, "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit or "unknown"}
+    known[kind] = {**figures, **origin()}
     RESULTS.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

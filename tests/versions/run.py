@@ -188,7 +188,10 @@ def check(python: str) -> dict[str, Any]:
 
 
 def cells(kinds: Iterable[str], pythons: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each part that was chosen: its versions and its Python. Type checkers need no such Python."""
+    """Yield the kind of versions and the Python version of each cell to run.
+
+    The type checkers take every Python version, because they do not need that Python installed.
+    """
     chosen = list(pythons)
     for kind in kinds:
         for python in PYTHONS if kind == "types" else chosen:
@@ -207,7 +210,7 @@ def row(kind: str, python: str, work: Callable[[], Mapping[str, Any]]) -> dict[s
 
 
 def cell(row: Mapping[str, Any] | None) -> str:
-    """Return what the table says of a part."""
+    """Return the text of a cell of the table: how many tests passed and failed, or whether the type checkers did."""
     if row is None:
         return ""
     if "passed" in row:
