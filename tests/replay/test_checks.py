@@ -1,17 +1,18 @@
 """What watches the replays sees what it is there to see."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph.lab.replay.recorded_model import Playback
 from tests.invariants import is_summary
 from tests.replay.plays import TAU_BENCH, Case, limit, play, recordings
-from tests.replay.watcher import COMMITTED, State
+from tests.replay.watcher import COMMITTED, State, check_place
 from tests.replay.wire import Wire
 
 CASE = Case(TAU_BENCH, 2, 25, "-failing")
@@ -187,3 +188,20 @@ def test_what_cannot_be_sent_is_counted_once_an_input() -> None:
     turns = sum(message.type == "human" for message in recording.messages)
     assert Wire(recording, limit(recording, 25)).unavoidable() == 0
     assert Wire(recording, limit(recording, 0)).unavoidable() == turns
+
+
+@pytest.mark.parametrize("call", [True, False], ids=["call first", "call elsewhere"])
+def test_a_summary_stands_before_the_call_of_the_shortened_result(call: bool) -> None:
+    """A result that answers the first message of two with a call of the same id belongs to that message."""
+    calls = [{"name": "read", "args": {}, "id": "a"}]
+    old: list[AnyMessage] = [
+        AIMessage("", id="0", tool_calls=calls),
+        AIMessage("", id="1", tool_calls=calls),
+        ToolMessage("short", tool_call_id="a", id="2"),
+        HumanMessage("Go on.", id="3"),
+        ToolMessage("long", tool_call_id="a", id="4"),
+    ]
+    new: list[AnyMessage] = [*old[:-1], ToolMessage("clipped", tool_call_id="a", id="4")]
+    new.insert(0 if call else 3, HumanMessage("summary", id="s", additional_kwargs=SUMMARY))
+    with nullcontext() if call else pytest.raises(AssertionError, match="stands at 3, not at 0"):
+        check_place(old, new)

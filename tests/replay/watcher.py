@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -131,7 +132,7 @@ class Watcher:
         assert [m.id for m in old] != self._committed, "compacted again with nothing new"
         self._committed = [message.id for message in new]
         _check_floor(old, new, last["floor"])
-        _check_place(old, new)
+        check_place(old, new)
         self._check_archived(last["id"], old, new)
 
     def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
@@ -169,16 +170,30 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
             assert left.get(message.id) == message, f"{message.id} stood in the last {floor} rounds"
 
 
-def _check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
+def check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
     """Check that a summary is at the place of the first message that it replaces, or of the first shortened block."""
     before, after = {message.id for message in old}, {message.id: message for message in new}
     summary = next((place for place, message in enumerate(new) if message.id not in before), None)
     first = next((place for place, message in enumerate(old) if message.id not in after), None)
     if first is None:
         first = next((place for place, message in enumerate(old) if after.get(message.id) != message), None)
-        while first and isinstance(old[first], ToolMessage):
-            first -= 1
+        first = _called_at(old, first)
     assert summary is None or summary == first, f"the summary stands at {summary}, not at {first}"
+
+
+def _called_at(old: list[AnyMessage], place: int | None) -> int | None:
+    """Return the place of the call that a result answers: the newest unanswered one with its id; else the place."""
+    waiting: defaultdict[str | None, list[int]] = defaultdict(list)
+    for at, message in enumerate(old[: (place or 0) + 1]):
+        if isinstance(message, AIMessage):
+            for call in (*message.tool_calls, *message.invalid_tool_calls):
+                waiting[call["id"]].append(at)
+        elif isinstance(message, ToolMessage):
+            calls = waiting[message.tool_call_id]
+            called = calls.pop() if calls else at
+            if at == place:
+                return called
+    return place
 
 
 def _is_meta(message: AnyMessage) -> bool:
