@@ -357,7 +357,7 @@ def summary_rows() -> Iterator[str]:
         for name, shown in (("langmem", "langmem"), ("langchain", "LangChain"), ("deepagents", "deepagents"))
     ]
     yield line(
-        "identifiers that later calls need, left after a compaction to a quarter of the tokens",
+        "identifiers needed by later tool calls that are still there after a compaction to a quarter of the tokens",
         [f"{bound['faithful']} (`faithful`)", ", ".join(peers)],
     )
     shares = {}
@@ -367,7 +367,7 @@ def summary_rows() -> Iterator[str]:
     ours = shares.pop("ours")
     low, *_, high = sorted(shares.values(), key=lambda share: float(share.split()[0]))
     yield line(
-        "planted facts in the last request, over 39 scenarios of failure", [ours, f"{low.split()[0]} to {high}"]
+        "planted facts that are in the last request, in 39 failure scenarios", [ours, f"{low.split()[0]} to {high}"]
     )
     sizes = next(saver_rows(("SqliteSaver", "SQLAlchemySaver, SQLite")))
     theirs, own = sizes.split(" | ")[1:]
