@@ -263,7 +263,7 @@ def foreign_reasons() -> Iterator[str]:
     for row in results("foreign"):
         for why, count in row["known"].items():
             counts[row["suite"], why] = max(count, counts.get((row["suite"], why), 0))
-    yield line("suite, known differences", ("tests", "reason"))
+    yield line("suite, reason for a difference", ("tests", "reason"))
     yield "|---|--:|---|"
     for (suite, why), count in counts.items():
         yield line(f"`{suite}`", (str(count), why))
@@ -283,7 +283,7 @@ def matrix_versions() -> Iterator[str]:
     """The packages that each set of versions had, and how many packages an installation without extras was."""
     found = {row["kind"]: row for row in results("matrix") if "versions" in row}
     kinds = [kind for kind in ("oldest", "pinned", "newest") if kind in found]
-    yield line("package", kinds)
+    yield line("package", ["lowest" if kind == "oldest" else kind for kind in kinds])
     yield f"|---{'|---' * len(kinds)}|"
     for package in found[kinds[0]]["versions"]:
         yield line(package, [found[kind]["versions"][package] for kind in kinds])
@@ -531,7 +531,8 @@ def fault_rows(systems: Iterable[str]) -> Iterator[str]:
     ]
     yield line("planted facts in the last request", [percent(one["needles"], one["needles_of"]) for one in sums])
     yield line(
-        "facts that state or archive still hold", [percent(one["retrievable"], one["needles_of"]) for one in sums]
+        "facts that are still in the state or in the archive",
+        [percent(one["retrievable"], one["needles_of"]) for one in sums],
     )
     yield line("turns answered", [percent(one["answered"], one["turns"]) for one in sums])
     yield line(
@@ -592,9 +593,12 @@ def _aim(ratio: dict[str, Any]) -> tuple[str, str]:
 
 
 MISSED = {
-    ("bytes at 1,000 turns: theirs / ours", "DeltaChannel"): "bytes at 1,000 turns: `DeltaChannel(50)` / ours",
+    (
+        "bytes at 1,000 turns: theirs / ours",
+        "DeltaChannel",
+    ): "bytes at 1,000 turns: theirs with `DeltaChannel(50)` / ours",
     ("put at 3,900-4,040 messages: theirs / ours", ""): "`put` at 4,000 messages: theirs / ours",
-    ("put at 3,900-4,040 messages", ""): "`put` at 4,000 messages / at 100 to 240",
+    ("put at 3,900-4,040 messages", ""): "ours: `put` at 4,000 messages / `put` at 100 to 240 messages",
 }
 """By what is missed, and beside a delta channel or with changes in place unnoticed, how the guide says it."""
 

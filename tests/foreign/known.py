@@ -5,22 +5,24 @@ from typing import Final
 OURS: Final = ("sqlite", "postgresql", "mariadb")
 SERVERS: Final = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 """The variable that holds the URL of each database server."""
-INSIDE: Final = "the test looks into their saver: its connection, its tables or its SQL"
-WRITES: Final = "the key `writes` of metadata is not stored: langgraph-checkpoint and PostgresSaver leave it out, too"
+INSIDE: Final = "the test reads internals of the original saver: its connection, its tables or its SQL"
+WRITES: Final = (
+    "the key `writes` of the metadata is not stored; langgraph-checkpoint and PostgresSaver do not store it either"
+)
 CYCLE: Final = (
-    "a chain of parents that leads back to itself is an error that names the checkpoint, not an empty history"
+    "for a checkpoint that is its own ancestor, this package raises an error instead of returning an empty history"
 )
 AGENT: Final = ("middleware",)
-DRAWN: Final = "the drawing of an agent shows the node of our middleware"
-ON_A_LOOP: Final = "the test runs a synchronous agent on an event loop, and our records are written there, too"
-IDS: Final = "a tool call that has no id gets one in the model's answer, so that its result can be paired with it"
+DRAWN: Final = "the drawing of the agent also shows the node of the middleware"
+ON_A_LOOP: Final = "the test runs a synchronous agent on an event loop, and the middleware writes its records there"
+IDS: Final = "this package adds an id to a tool call that has none, so that a result can refer to the call"
 NONE: Final = (
-    "a stored None is a value, as in the saver in memory; the JSON of PostgresSaver cannot tell it from none"
+    "this package reads a stored `None` as a value, as `InMemorySaver` does; PostgresSaver reads it as missing"
 )
 LATER: Final = (
-    "the saver in memory gives a delta channel's snapshot to later checkpoints, too; SqliteSaver does not, either"
+    "the test expects the snapshot of a delta channel in later checkpoints, too, where SqliteSaver has none either"
 )
-NAMED: Final = "the test compares a drawing with a stored one for the saver in memory alone, under that saver's name"
+NAMED: Final = "the test compares a drawing with a stored drawing, which exists only for `InMemorySaver`"
 Known = tuple[tuple[str, ...], str, str]
 DRAWINGS: Final = (
     "test_conditional_state_graph",
@@ -39,16 +41,20 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (OURS, "*::test_combined_metadata", WRITES),
         (OURS, "*::test_search", WRITES),
         (OURS, "*::test_asearch", WRITES),
-        (OURS, "*::test_informative_async_errors", "our synchronous saver has asynchronous methods that work"),
+        (
+            OURS,
+            "*::test_informative_async_errors",
+            "the test expects errors from asynchronous methods of a synchronous saver, but here they work",
+        ),
         (
             OURS,
             "*::test_checkpoint_search_sql_injection_prevention",
-            "a filter's key is never a part of SQL: any is allowed",
+            "the test expects an error for a filter key that contains SQL; this package never puts a key into SQL",
         ),
         (
             OURS,
             "*::test_metadata_filter_keys_with_hyphens_and_digits",
-            "a dot in a filter's key is a part of the key",
+            "this package reads a dot in the key of a filter as a part of the key",
         ),
         (OURS, "*::test_walk_terminates_when_put_makes_the_parent_chain_cycle", CYCLE),
         (OURS, "*::test_walk_step_looks_up_the_parent_by_primary_key", INSIDE),
@@ -59,7 +65,7 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (
             OURS,
             "*::test_pending_sends_migration*",
-            "it never stored checkpoints of version 3, and an import reads theirs as version 4",
+            "the test needs stored checkpoints of version 3, which this package never wrote",
         ),
         (OURS, "*::test_get_checkpoint_no_channel_values*", INSIDE),
         (OURS, "*::test_*sync_walk_reads_nothing_newer_than_the_target", INSIDE),
@@ -67,7 +73,7 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (
             OURS,
             "*::test_async_saver_prune_runs_from_another_thread_only",
-            "our synchronous methods run in every thread",
+            "the test expects an error from a synchronous method in certain OS threads, but here it works",
         ),
         (OURS, "tests/test_prune.py::*", INSIDE),
     ),
@@ -82,7 +88,7 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (
             AGENT,
             "*::test_create_agent_answers_invalid_tool_calls_on_next_turn",
-            "our words tell the model that a call was malformed",
+            "this package uses other words to tell the model that a tool call was malformed",
         ),
     ),
 }
