@@ -81,7 +81,7 @@ def handles(graph: Any) -> list[str]:
 
 
 async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
-    """A conversation just compacted is not compacted again (invariant 10)."""
+    """A conversation just compacted is not compacted again."""
     graph = agent()
     await go.invoke(graph, full())
     for number in range(2):

@@ -155,7 +155,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 async def test_a_commit_archives_before_the_messages_change(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the archive is written the thread still holds all that is about to leave (invariant 9)."""
+    """While the archive is written the thread still holds all that is about to leave."""
     graph = agent(calm())
     records, seen = records_of(graph), list[set[str]]()
     commit = records.commit
