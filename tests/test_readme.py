@@ -131,8 +131,7 @@ def with_settings(page: str) -> str:
     first, *others = (_group(*one) for one in GROUPS.items())
     before, middle = page.partition("## Everyday settings")[0], page[page.index("## In YAML") :]
     middle = middle.partition("## All other settings")[0]
-    usual = "To print the default `type_rules` and `adaptive_orders`, run `langgraph-compaction presets selective`."
-    end = f"{usual}\n\n{page[page.index('Next steps:') :]}"
+    end = page[page.index("Next steps:") :]
     rest = "\n".join(["## All other settings\n", *(f"#{group}" for group in others), end])
     return f"{before}{first}\n{middle}{rest}"
 
@@ -148,7 +147,8 @@ def _group(heading: str, group: type[BaseModel]) -> str:
     for name, field in group.model_fields.items():
         shown = json.dumps(values[name])
         meaning = " ".join((field.description or "").split())
-        lines.append(f"| `{name}` | {f'`{shown}`' if len(shown) < 60 else 'a table'} | {meaning} |")
+        default = f"`{shown}`" if len(shown) < 60 else "long; `langgraph-compaction presets selective` prints it"
+        lines.append(f"| `{name}` | {default} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 

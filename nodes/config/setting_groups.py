@@ -16,7 +16,7 @@ from .triggers import Hook, Trigger
 
 
 class EverydaySettings(Frozen):
-    """The ten settings that most applications use. The other settings rarely need a change."""
+    """Most applications use only these ten settings."""
 
     context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
     """Number of tokens that the model accepts, including its answer. `None`: the value of `max_input_tokens` in the
@@ -30,18 +30,19 @@ class EverydaySettings(Frozen):
     request over the limit raises an error."""
 
     trigger_ratio: float | None = Field(default=0.8, gt=0, le=1, title="Trigger (share of the window)")
-    """Size of a request at which (inclusive) a compaction starts, as a share of the window. `None`: only the setting
-    `triggers` starts compactions."""
+    """A compaction starts when the request reaches this share of the window. `None`: only the setting `triggers`
+    starts compactions."""
 
     target_ratio: float = Field(default=0.5, gt=0, lt=1, title="Target (share of the room)")
-    """The size that a compaction aims for, as a share of the room (the limit minus system prompt, system messages and
-    tool schemas). A compaction that misses this size is still committed if the request fits."""
+    """Share of the room that the conversation should take after a compaction. The room is the limit minus system
+    prompt, system messages and tool schemas. A compaction that misses this target is still committed if the request
+    fits into the limit."""
 
     output_reserve: int | None = Field(default=None, ge=0, title="Reserve for the answer (tokens)")
-    """Tokens kept free for the answer. `None`: the model's `max_tokens`. If the model has no `max_tokens` either, the
-    reserve is the smallest of 16,384, an eighth of the window and half of the space above the trigger, but at least
-    min(4,096, window / 16). If this setting or `max_tokens` is more than 5 % of the window, `trigger_ratio`,
-    `warn_ratio` and the ratios in `triggers` are shares of the limit instead of the window."""
+    """Number of tokens kept free for the answer. `None`: the model's `max_tokens`. If the model has no `max_tokens`
+    either, the package computes the number from the window and the trigger. If `output_reserve` or `max_tokens` is
+    more than 5 % of the window, `trigger_ratio`, `warn_ratio` and the ratios in `triggers` are shares of the limit
+    instead of the window."""
 
     summary_instructions: str | None = Field(default=None, title="Summary: additional instructions")
     """Text added to the prompt of every summary, for example a list of the facts that every summary has to keep."""
@@ -50,64 +51,62 @@ class EverydaySettings(Frozen):
     """Language of the prompts for summaries and of the fixed text around a summary."""
 
     require_confirmation: bool = Field(default=False, title="Ask before compacting")
-    """Ask a person before each compaction, with a LangGraph interrupt. If the request is over the limit, the question
-    offers up to four ways to continue."""
+    """Ask a person before each compaction, with a LangGraph interrupt."""
 
     recall: bool = Field(default=False, title="Recall tool")
-    """Give the agent the tool `recall`, which finds messages that compactions removed from view. Shortened results
-    and summaries then contain handles (short names of archived messages). The tool returns the messages of a
-    handle."""
+    """Give the agent the tool `recall`, which searches the messages that compactions removed from the view. Summaries
+    and shortened tool results then contain handles (short names of archived messages). For a handle, the tool returns
+    the original messages."""
 
 
 class TriggerSettings(Frozen):
-    """How the size of a request is measured, and when a compaction starts."""
+    """These settings decide how the size of a request is measured and when a compaction starts."""
 
     fallback_window: PositiveInt | None = Field(default=None, title="Trigger: fallback for the window (tokens)")
-    """The context window to assume if neither `context_window` nor the model's profile gives a value. `None`: if
-    there is no value, an error is raised."""
+    """The context window to assume if neither `context_window` nor the model's profile gives a value. `None`: raise
+    an error in this case."""
 
     token_counter: str = Field(
         default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
     )
-    """How tokens are counted if the builder is given no counter: `usage` (tiktoken, corrected by the usage that the
-    provider reports), `tiktoken`, `cjk_aware` (an estimate from words and characters, which also fits Chinese), or
-    `chars/N` (characters divided by N)."""
+    """How tokens are counted if you give the builder no counter. `usage`: with tiktoken, corrected by the usage that
+    the provider reports. `tiktoken`: with tiktoken alone. `cjk_aware`: by an estimate from words and characters,
+    which also fits Chinese. `chars/N`: number of characters divided by N."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
-    """Start a compaction at least 2 % of the window below the limit, while the request still fits. If false, the
-    trigger may be as high as the limit."""
+    """Keep the trigger below the limit, usually by at least 2 % of the window, so that a request which reaches the
+    trigger can still be sent. If false, the trigger may be as high as the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
-    """Triggers in addition to `trigger_ratio`. The first trigger that fires starts a compaction. If several triggers
-    are sizes in tokens, the lowest size counts."""
+    """Triggers in addition to `trigger_ratio`. A compaction starts as soon as any of these triggers fires."""
 
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
-    """Points of a turn at which the triggers are checked: `pre_input` (before the newest user message counts),
-    `pre_model` (before each call of the model), `post_model` (after the model's answer), `on_overflow` (after the
-    provider refused a request as too long). A request over the limit is compacted before a call of the model even if
+    """Points of a turn at which the triggers are checked. `pre_input`: at a new user message, which is not counted
+    yet. `pre_model`: before each call of the model. `post_model`: after the model's answer. `on_overflow`: after the
+    provider refused a request as too long. A request over the limit is compacted before a call of the model even if
     this list does not contain `pre_model`."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
-    """Size of a request at which (inclusive) a `ContextWarningEvent` is written, as a share of the window. After this
-    event, no further `ContextWarningEvent` is written until the next compaction is committed."""
+    """A `ContextWarningEvent` is written when the request reaches this share of the window. The event is written at
+    most once between two compactions. `None`: the event is never written."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Trigger: events of each phase")
-    """Also write a `CompactionMetaEvent` to the custom stream for each phase of a compaction."""
+    """Write a `CompactionMetaEvent` to LangGraph's stream `custom` for each phase of a compaction."""
 
 
 class SummarySettings(Frozen):
-    """Who writes a summary, when, with which prompts, how long a summary may be, and what happens if a call fails."""
+    """These settings decide who writes a summary, when and how, and what happens if a summary fails."""
 
     summarizer: Literal["model", "digest"] = Field(default="model", title="Summary: written by")
-    """Who writes the summaries. `model`: the chat model that answers the call. `digest`: the digest, a summary made
-    by rules, without a model. The digest is also used if there is no model or if a model's summary fails. A
-    summarizer given to the builder overrides this setting."""
+    """Who writes the summaries. `model`: the agent's chat model. `digest`: no model; a digest is a summary made by
+    rules. The digest is also used if there is no model or if a model's summary fails. A summarizer given to the
+    builder overrides this setting."""
 
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
     """What happens after a model's summary failed. `digest`: the next attempt uses the next level of the fallback
-    chain (the list of summarizers tried in turn, which ends with the digest). `nothing`: the conversation stays
-    unchanged until a model's summary succeeds. For a request over the limit, the next attempt uses the next level
-    whatever this setting says."""
+    chain (the same summarizer with smaller pieces, then each of `fallback_summarizers`, then the digest). `nothing`:
+    the conversation stays unchanged until a model's summary succeeds. With both values, the next attempt uses the
+    next level if the request is over the limit."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
@@ -121,7 +120,7 @@ class SummarySettings(Frozen):
     summary_form: SummaryForm = Field(default="record", title="Summary: form of the message")
     """Format of the message that contains the summary. `record`: between fixed lines that call it a record. `tags`:
     between `<summary>` tags only. `cleared`: below a fixed line which says that the context was cleared. `history`:
-    below the line `[Summary of the history]`. `recent_rounds`: with a last line that counts the rounds that follow.
+    below the line `[Summary of the history]`. `recent_rounds`: with a last line that gives the number of kept rounds.
     `terse`: with the fewest tokens."""
 
     summary_prompts: PromptName = Field(default="five_sections", title="Summary: prompts")
@@ -131,36 +130,39 @@ class SummarySettings(Frozen):
     """How often a failed call of the summarizer is repeated within one attempt at a compaction."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
-    """Maximum length of a summary in tokens. `None`: max(window / 20, min(1,024, room / 4)). For a digest (a summary
-    made without a model), the share `facts_share` of the room is added."""
+    """Maximum length of a summary in tokens. A summary that is longer than a value given here is cut at the end of a
+    line or sentence. `None`: window / 20 or min(1,024, room / 4), whichever is larger. A digest (a summary made
+    without a model) may then be longer by the share `facts_share` of the room."""
 
     summary_max_chars: PositiveInt | None = Field(default=None, title="Summary: most characters")
-    """Maximum length of a summary in characters. A summary that exceeds this value, or a value given for
-    `summary_max_tokens`, is cut at the end of a line or sentence."""
+    """Maximum length of a summary in characters. `None`: no maximum. A longer summary is cut at the end of a line or
+    sentence."""
 
     summary_input_guard: InputGuard | None = Field(default=None, title="Summary: cut of a very long input")
-    """Show a chat model only the beginning and the end of a very long conversation (measured in characters), with a
-    digest of the part between them. `None`: show the whole conversation, in as many calls as needed."""
+    """Show a chat model only the beginning and the end of a very long conversation, with a digest of the part between
+    them. The keys are `max_chars` (the number of characters from which a conversation counts as very long) and `head`
+    and `tail` (the lengths of beginning and end, as shares of `max_chars`). `None`: show the whole conversation, in
+    as many calls as needed."""
 
     summary_input_tokens: PositiveInt | None = Field(default=None, title="Summary: most input tokens of a call")
-    """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: three quarters
-    of the window, or nine tenths of the limit if this is less."""
+    """Maximum number of tokens of the conversation that one call shows to the summarizer. `None`: three quarters of
+    the window, or nine tenths of the limit if this is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
     """Seconds after which a call of the summarizer counts as failed."""
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
-    """Seconds after which a compaction makes no further call of a summarizer. All calls, retries and fallbacks of a
-    turn count together. When the time is over, a request over the limit is compacted with the digest (a summary made
-    without a model), and a request that fits is sent without a compaction."""
+    """Seconds after which a compaction makes no further call of a summarizer. One deadline applies to all calls,
+    retries and fallbacks of a turn. After the deadline, a request over the limit is compacted with the digest (a
+    summary made without a model), and a request that fits is sent without a compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
-    """Prepare a model's summary in the background when the size of the request comes near a token trigger. The turn
-    that compacts then does not wait for the summary. With `require_confirmation`, nothing is prepared."""
+    """Prepare a model's summary in the background when the request comes near a trigger that is a number of tokens.
+    The turn that compacts then does not wait for the summary. With `require_confirmation`, nothing is prepared."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
-    """Maximum number of prepared summaries of a thread that stay unused within an hour. When this number is reached,
-    no further summary is prepared."""
+    """Maximum number of prepared summaries of a thread that may go unused within an hour. After so many, no summary
+    is prepared until the oldest of them is more than an hour old."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
     """Seconds before the first retry after a temporary failure of the summarizer. The pause doubles with each retry,
@@ -168,15 +170,18 @@ class SummarySettings(Frozen):
 
 
 class FactSettings(Frozen):
-    """Facts are the user's rules and identifiers. They are extracted without a model and kept word for word."""
+    """Facts are the user's rules and the identifiers in the messages, such as order numbers.
+
+    They are extracted without a model and kept word for word.
+    """
 
     facts_beside_summary: bool = Field(default=True, title="Facts: show beside a summary")
-    """Add the facts (the user's rules and identifiers) to a summary that a model wrote. The checks before the commit
-    then reject a summary that lacks a fact which must stay."""
+    """Add the facts to a summary that a model wrote. A check before the commit then rejects a compaction that lost
+    one of the added facts."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room that facts may take, in addition to the usual size of a summary. In the message of a model's
-    summary, the user's rules come before other facts, and may take up to three times this share of the room."""
+    """Share of the room that facts may take, in addition to the usual size of a summary. Beside a model's summary,
+    the user's rules come before other facts, and may take up to three times this share of the room."""
 
 
 class KeyInformationSettings(Frozen):
@@ -187,14 +192,15 @@ class KeyInformationSettings(Frozen):
     the sources given to the builder."""
 
     key_information_share: float = Field(default=0.10, ge=0, le=0.5, title="Key information: share of the room")
-    """Share of the room that key information may take, not counting pins. Text that does not fit is cut."""
+    """Share of the room that key information may take, not counting the pinned texts. Text that does not fit is
+    cut."""
 
     key_information_timeout_s: float = Field(default=5.0, gt=0, title="Key information: timeout (seconds)")
-    """Seconds that the package waits for a source of key information. After this time, the source's text is left out
-    of the summary."""
+    """Seconds that the package waits for a source of key information. After this time, the summary is written without
+    the text of this source."""
 
     key_information_memories_keep: PositiveInt = Field(default=10, title="Key information: memories kept")
-    """Number of the newest memories in LangGraph's store that the source `memories` shows."""
+    """The source `memories` shows this number of the newest memories in LangGraph's store."""
 
     key_information_pin_first_input: bool = Field(default=False, title="Key information: pin the first input")
     """Pin the whole first user message, so that it stays word for word. This is useful for an agent that works alone
@@ -202,7 +208,7 @@ class KeyInformationSettings(Frozen):
 
 
 class ConfirmationSettings(Frozen):
-    """What happens if `require_confirmation` is set and nobody can be asked."""
+    """This setting applies if `require_confirmation` is set and no person can be asked."""
 
     confirmation_unavailable: Literal["proceed", "refuse"] | None = Field(
         default=None, title="Confirmation: when nobody can be asked"
@@ -213,10 +219,14 @@ class ConfirmationSettings(Frozen):
 
 
 class BreakerSettings(Frozen):
-    """The breaker pauses automatic compactions, so that failing or useless attempts are not repeated at each call."""
+    """The breaker suspends automatic compactions for a while after failed or useless attempts.
+
+    A request over the limit is compacted all the same.
+    """
 
     breaker_cooldown_s: float = Field(default=8.0, ge=0, title="Breaker: cooldown (seconds)")
-    """Length of the cooldown in seconds: the time without automatic attempts after repeated failures."""
+    """Length of the cooldown in seconds. During the cooldown, no compaction of a request below the limit starts
+    automatically."""
 
     breaker_cooldown_after: PositiveInt = Field(default=2, title="Breaker: failures before a cooldown")
     """Number of failed attempts in a row that starts the cooldown."""
@@ -226,27 +236,27 @@ class BreakerSettings(Frozen):
     reports, for the next request, a size at or above the trigger."""
 
     breaker_frequency_compactions: PositiveInt = Field(default=3, title="Breaker: most compactions in a while")
-    """Maximum number of compactions within `breaker_frequency_calls` calls of the model. When it is reached, the next
-    compaction waits, unless the request is over the limit."""
+    """Maximum number of compactions within `breaker_frequency_calls` calls of the model. A further compaction waits,
+    unless the request is over the limit."""
 
     breaker_frequency_calls: int = Field(default=6, ge=0, title="Breaker: length of the while (model calls)")
-    """Number of calls of the model over which `breaker_frequency_compactions` counts. With 0, compactions are not
-    counted, and any number of them may run."""
+    """Number of calls of the model in which the compactions are counted for `breaker_frequency_compactions`. With 0,
+    any number of compactions may run."""
 
 
 class RequestSettings(Frozen):
-    """Inputs that are too long, tool results that expire, quotations from the archive, and how long a run waits."""
+    """These settings concern long messages, expiring tool results, quotations from the archive, and waiting runs."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
-    """What to do with an unanswered input that no longer fits together with the messages that must stay. `keep`: keep
-    the input and raise an error that reports the sizes. `summarize`: if the model has read the input, summarize it
-    like older messages; if not, shorten it to its beginning and end, with the rules and identifiers from the part
-    between them."""
+    """What to do with a user message that waits for its answer and no longer fits together with the messages that
+    must stay. `keep`: keep the message and raise an error that reports the sizes. `summarize`: summarize the message
+    like older messages if the model has read it. Otherwise, shorten it to its beginning and end, with the rules and
+    identifiers from the part between them."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
-    """What to do with a new input that is larger than the limit, or with a new system message that leaves too little
-    room. In both cases, one line of text replaces the message. `message`: answer the turn with a message that says
-    so. `raise`: raise an error."""
+    """What to do with a new user message that is larger than the limit, or with a new system message that leaves too
+    little room. With both values, one line of text replaces this message. `message`: answer the turn with a message
+    which says that it was not sent. `raise`: raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
@@ -254,12 +264,11 @@ class RequestSettings(Frozen):
     auto_recall: bool = Field(default=False, title="Request: recall automatically")
     """Before a call that answers a new user message, search the archive (the messages that compactions removed) for
     text about this message. Quote the results at the end of the request, for this call only. The quotation takes at
-    most 5 % of the room and at most 1,000 tokens. Before the first compaction, nothing is quoted and no tokens are
-    kept free for a quotation."""
+    most 5 % of the room and at most 1,000 tokens."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """For each tool, the number of the newest messages marked `ephemeral` that a request shows whole. Older results
-    are replaced by one line each. `None`: all are shown whole. A tool sets its own number with
+    """For each tool, the number of the newest results marked `ephemeral` that a request shows whole. One line
+    replaces each older result. `None`: show all results whole. A tool sets its own number with
     `metadata={"ephemeral": n}`."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")

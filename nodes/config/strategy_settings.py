@@ -74,40 +74,40 @@ class AdaptiveOrders(Frozen):
 
 
 class StrategySettings(Frozen):
-    """Which strategies choose the messages to keep, and how much each strategy keeps."""
+    """These settings decide which strategies choose the messages to keep, and how much each strategy keeps."""
 
     strategies: tuple[str, ...] = Field(default=("tool_blocks",), min_length=1, title="Strategies")
     """Names of strategies, tried in this order until the request is small enough."""
 
     tool_blocks_keep_recent: NonNegativeInt = Field(default=5, title="tool_blocks: blocks kept")
-    """Number of the newest tool blocks (an assistant message with tool calls, and their results) that the strategy
-    `tool_blocks` keeps. Each older block is removed as a whole."""
+    """The strategy `tool_blocks` keeps this number of the newest tool blocks, and removes each older block as a
+    whole. A tool block is an assistant message with tool calls, together with the results of these calls."""
 
     tool_blocks_keep_unread: bool = Field(default=True, title="tool_blocks: keep unread results whole")
     """Do not shorten tool results that the model has not read yet, if they fit together with the kept blocks and
     rounds."""
 
     tool_call_threshold: PositiveInt = Field(default=500, title="tool_blocks: longest call (tokens)")
-    """Number of tokens above which (exclusive) the arguments of a kept tool call are shortened."""
+    """The arguments of a kept tool call are shortened if they have more than this number of tokens."""
 
     tool_result_threshold: PositiveInt = Field(default=600, title="tool_blocks: longest result (tokens)")
-    """Number of tokens above which (exclusive) the result of a kept tool call is shortened."""
+    """The result of a kept tool call is shortened if it has more than this number of tokens."""
 
     preview_tokens: PositiveInt = Field(default=200, title="tool_blocks: beginning of a clipped field (tokens)")
     """Number of tokens kept at the beginning of a shortened argument or result."""
 
     dialogue_rounds_keep_min: NonNegativeInt = Field(default=12, title="tool_blocks: rounds kept")
-    """The round floor: the number of the newest rounds (a user message and all messages up to the next user message)
-    whose user and assistant messages are kept. Fewer rounds are kept if the request would not fit otherwise, or if
-    the next turn would compact again."""
+    """The strategy `tool_blocks` keeps the user and assistant messages of this number of the newest rounds. A round
+    is a user message and all messages up to the next user message. The strategy keeps fewer rounds if the request
+    would not fit otherwise, or if the next turn would compact again."""
 
     dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
-    """Number of the newest user messages before the kept rounds that stay too. Before the kept rounds, the same
-    number of assistant messages stays."""
+    """From the messages before the kept rounds, the strategy `tool_blocks` keeps this number of the newest user
+    messages and the same number of the newest assistant messages."""
 
     type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
     """What the strategy `typed_rules` does with each type of message. A rule given here replaces the default rule for
-    its type; the other default rules stay in force."""
+    its type; the default rules for the other types stay in force."""
 
     @field_validator("type_rules")
     @classmethod
@@ -123,28 +123,31 @@ class StrategySettings(Frozen):
     block, the whole block is kept."""
 
     sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
-    """Let `sliding_window` count the model's messages and all other messages separately. With a size of nine, it
-    keeps the model's newest five messages and the newest four other messages."""
+    """Let `sliding_window` count the model's messages and all other messages separately. With
+    `sliding_window_size=9`, the strategy keeps the newest five messages of the model and the newest four other
+    messages."""
 
     importance_score_threshold: float = Field(default=3.0, ge=0, le=10, title="importance: score to stay")
-    """Score from 0 to 10 at and above which the strategy `importance` keeps a message."""
+    """The strategy `importance` gives each message a score from 0 to 10, and keeps the messages whose score is at
+    least this threshold."""
 
     importance_tool_base_score: float = Field(default=2.0, ge=0, le=10, title="importance: score of a tool result")
     """Score that `importance` gives to a tool result before it adds points for keywords. With the value 0, nearly all
     tool results are removed."""
 
     importance_keep_low: NonNegativeInt = Field(default=5, title="importance: low scores kept")
-    """Number of the newest messages with a score below the threshold that `importance` keeps too."""
+    """The strategy `importance` also keeps this number of the newest messages whose score is below the threshold."""
 
     key_events_keep_other: NonNegativeInt = Field(default=5, title="key_events: other messages kept")
-    """Number of the newest messages without a key event that the strategy `key_events` keeps too."""
+    """The strategy `key_events` keeps user messages, tool calls, and messages about problems, decisions or results.
+    Of the other messages, it keeps this number of the newest."""
 
     incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
-    """Number of turns or messages in each chunk into which the strategy `incremental` divides the conversation. The
-    last chunk stays in view; every other chunk gets its own summary."""
+    """Size of the chunks into which the strategy `incremental` divides the conversation, in the unit
+    `incremental_chunk_unit`. The newest chunk stays in the view; every other chunk gets its own summary."""
 
     incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
-    """The unit of `incremental_summary_chunk_size`: `turn` or `message`."""
+    """Whether `incremental_summary_chunk_size` is a number of turns or of messages."""
 
     incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
     """The end of the conversation from which `incremental` counts chunks. With `end`, the newest chunk, which stays
@@ -167,12 +170,12 @@ class StrategySettings(Frozen):
     """Languages of the keywords that the strategies `importance`, `key_events` and `adaptive` look for."""
 
     recent_rounds_keep: NonNegativeInt = Field(default=2, title="recent_rounds: rounds kept")
-    """Number of the newest rounds that the strategy `recent_rounds` keeps whole. Fewer rounds are kept if this number
-    does not fit."""
+    """Number of the newest rounds that the strategy `recent_rounds` keeps whole. The strategy keeps fewer rounds if
+    this number does not fit."""
 
     recent_rounds_as: Literal["rounds", "message_pairs"] = Field(default="rounds", title="recent_rounds: meaning")
     """What the strategy `recent_rounds` counts as a round. `rounds`: a user message and all messages up to the next
-    user message. `message_pairs`: two messages."""
+    user message. `message_pairs`: two messages in succession."""
 
     recent_tokens_keep: PositiveInt = Field(default=20_000, title="recent_tokens: tokens kept")
-    """Number of tokens of the newest messages that the strategy `recent_tokens` keeps."""
+    """The strategy `recent_tokens` keeps about this number of tokens of the newest messages."""

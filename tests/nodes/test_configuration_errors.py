@@ -9,8 +9,8 @@ from langgraph_compaction.nodes import SettingsError, load_settings
 from tests.nodes.config.test_loading import env, section
 
 RATIO = (
-    "Size of a request at which (inclusive) a compaction starts, as a share of the window. `None`: only the setting "
-    "`triggers` starts compactions."
+    "A compaction starts when the request reaches this share of the window. `None`: only the setting `triggers` "
+    "starts compactions."
 )
 PREVIEW = "Number of tokens kept at the beginning of a shortened argument or result."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -69,8 +69,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"yaml": section("{triggers: [{kind: used_ratio, ratio: 2}]}")},
         (
             "YAML: context_compaction.triggers[0].ratio = 2: Input should be less than or equal to 1 "
-            "(Triggers in addition to `trigger_ratio`. The first trigger that fires starts a compaction. If several "
-            "triggers are sizes in tokens, the lowest size counts.)"
+            "(Triggers in addition to `trigger_ratio`. A compaction starts as soon as any of these triggers fires.)"
         ),
     ),
     "a threshold of turns that is none": (
