@@ -110,8 +110,8 @@ class SummarySettings(Frozen):
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
-    request without these messages is still larger than the target. `last_resort`: only if no strategy makes enough
-    room; the summary then replaces the whole conversation."""
+    request is still larger than the target after messages were removed. `last_resort`: only if no strategy makes
+    enough room; the summary then replaces the whole conversation."""
 
     summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="Summary: scope")
     """Which messages the summary replaces. `old_part`: the messages that the strategy does not keep. `all`: the whole
@@ -161,8 +161,8 @@ class SummarySettings(Frozen):
     The turn that compacts then does not wait for the summary. With `require_confirmation`, nothing is prepared."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
-    """Maximum number of prepared summaries of a thread that may go unused within an hour. After so many, no summary
-    is prepared until the oldest of them is more than an hour old."""
+    """In a thread, at most this number of prepared summaries may go unused within an hour. When this number is
+    reached, no summary is prepared until the oldest of them is more than an hour old."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
     """Seconds before the first retry after a temporary failure of the summarizer. The pause doubles with each retry,
@@ -181,7 +181,7 @@ class FactSettings(Frozen):
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
     """Share of the room that facts may take, in addition to the usual size of a summary. Beside a model's summary,
-    the user's rules come before other facts, and may take up to three times this share of the room."""
+    the user's rules come before other facts, and may take up to three times this share."""
 
 
 class KeyInformationSettings(Frozen):
@@ -240,8 +240,8 @@ class BreakerSettings(Frozen):
     unless the request is over the limit."""
 
     breaker_frequency_calls: int = Field(default=6, ge=0, title="Breaker: length of the while (model calls)")
-    """Number of calls of the model in which the compactions are counted for `breaker_frequency_compactions`. With 0,
-    any number of compactions may run."""
+    """Number of the last model calls in which `breaker_frequency_compactions` counts compactions. With 0, any number
+    of compactions may run."""
 
 
 class RequestSettings(Frozen):
