@@ -78,7 +78,8 @@ class TriggerSettings(Frozen):
     trigger can still be sent. If false, the trigger may be as high as the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
-    """Triggers in addition to `trigger_ratio`. A compaction starts as soon as any of these triggers fires."""
+    """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
+    `count`, `marker`, `command` and `own`. A compaction starts as soon as any trigger fires."""
 
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
     """Points of a turn at which the triggers are checked. `pre_input`: at a new user message, which is not counted
