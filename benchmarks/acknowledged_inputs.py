@@ -53,8 +53,8 @@ INPUTS_PER_HARM = 8
 """A process is killed, or a connection cut, at most once for so many inputs, so that slow machines get on."""
 REOPENED = 20
 """How often a writer opens the database anew."""
-UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, TurnLostError, sa.exc.DBAPIError, TimeoutError)
-"""Errors with which a run may end that waited too long, whose connection was cut, or which was canceled."""
+UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, TurnLostError, sa.exc.DBAPIError)
+"""Errors with which a run may end that waited too long, or whose connection was cut."""
 Harm = Literal["none", "kills", "cuts", "cancels"]
 CONTEXT = multiprocessing.get_context("fork")
 
@@ -80,6 +80,11 @@ class Plan:
     def name(self) -> str:
         """A name for tables."""
         return f"{self.saver}, {self.database}, {self.count} {self.writers}, {self.harm}"
+
+    @property
+    def expected(self) -> tuple[type[Exception], ...]:
+        """Errors with which a run may end; without any harm to the writers, it may only have waited too long."""
+        return {"none": (ThreadBusyError,), "cancels": (ThreadBusyError, TimeoutError)}.get(self.harm, UNACKNOWLEDGED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,18 +141,18 @@ def given(name: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(f"This is the input {name}. {'It says something. ' * 4}", id=name)]}
 
 
-def write(graph: Any, names: Iterable[str], acknowledge: Callable[[str], object]) -> None:
+def write(plan: Plan, graph: Any, names: Iterable[str], acknowledge: Callable[[str], object]) -> None:
     """Give the thread its inputs, one after the other."""
     for name in names:
         try:
             graph.invoke(given(name), CONFIG, durability="sync")
-        except UNACKNOWLEDGED:
+        except plan.expected:
             continue
         acknowledge(name)
 
 
 async def awrite(
-    graph: Any, names: Sequence[str], acknowledge: Callable[[str], object], chance: random.Random | None
+    plan: Plan, graph: Any, names: Sequence[str], acknowledge: Callable[[str], object], chance: random.Random | None
 ) -> int:
     """Give the thread its inputs; where there is a `chance`, cancel some of the runs. Return how many."""
     canceled = 0
@@ -155,7 +160,7 @@ async def awrite(
         wait = chance.uniform(0.005, 0.2) if chance and chance.random() < 0.2 else None
         try:
             await asyncio.wait_for(graph.ainvoke(given(name), CONFIG, durability="sync"), wait)
-        except UNACKNOWLEDGED as error:
+        except plan.expected as error:
             canceled += isinstance(error, TimeoutError)
             continue
         acknowledge(name)
@@ -169,12 +174,14 @@ def in_threads(plan: Plan, graph: Any, names: Sequence[Sequence[str]]) -> tuple[
         chances = [random.Random(f"{plan.name} {n}") if plan.harm == "cancels" else None for n in range(plan.count)]  # noqa: S311
 
         async def together() -> list[int]:
-            writers = (awrite(graph, own, done.append, chance) for own, chance in zip(names, chances, strict=True))
+            writers = (
+                awrite(plan, graph, own, done.append, chance) for own, chance in zip(names, chances, strict=True)
+            )
             return await asyncio.gather(*writers)
 
         return done, sum(asyncio.run(together()))
     with ThreadPoolExecutor(plan.count) as pool:
-        for written in [pool.submit(write, graph, own, done.append) for own in names]:
+        for written in [pool.submit(write, plan, graph, own, done.append) for own in names]:
             written.result(PATIENCE_S)
     return done, 0
 
@@ -201,8 +208,8 @@ class Process:
         out = os.open(self.file, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
         left = iter(self.names)
         for _ in range(REOPENED):  # building the agent fails, too, while the connection is cut
-            with suppress(*UNACKNOWLEDGED), opened(self.plan, self.url) as graph:
-                write(graph, left, lambda name: os.write(out, f"{name}\n".encode()))
+            with suppress(*self.plan.expected), opened(self.plan, self.url) as graph:
+                write(self.plan, graph, left, lambda name: os.write(out, f"{name}\n".encode()))
         assert next(left, None) is None, "the database could not be opened"
 
     def kill(self) -> bool:

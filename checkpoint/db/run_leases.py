@@ -52,6 +52,8 @@ class RunLease:
     """The end of the lease, in seconds since the epoch, as the last heartbeat wrote it; 0 before the first one."""
     lost: bool = False
     """Whether a stored lease was found to have ended, or to be another run's, before its run was over."""
+    passed_on: bool = False
+    """Whether another run of this process found the row after this run was over, and may have taken it."""
 
     def __post_init__(self) -> None:
         _OF_THIS_PROCESS[self.token] = self
@@ -158,7 +160,8 @@ class StoredRunLeases:
         """Give the lease back, and the place of the next run; return whether the run still held the lease.
 
         If the connection is lost, so that the rows may have been deleted by a call whose answer was lost, the lease
-        counts as held unless a heartbeat has found it lost.
+        counts as held unless a heartbeat has found it lost. So does a lease whose row another run of this process has
+        taken since this call began.
         """
         with self._lock:  # before the lease ends, because a heartbeat forgets leases that have ended
             taken = lease in self._held
@@ -177,7 +180,7 @@ class StoredRunLeases:
             return self.database.statement(mine)
 
         deleted = self.database.retry(delete)
-        return taken and not lease.lost and (deleted > 0 or calls > 1)
+        return taken and not lease.lost and (deleted > 0 or calls > 1 or lease.passed_on)
 
     def _free_lease(self, lease: RunLease) -> tuple[sa.Insert, dict[str, Any]]:
         """Return a statement that takes a lease that nobody holds or that has ended, and its parameters.
@@ -234,6 +237,8 @@ class StoredRunLeases:
             return True
         if by == owner():
             mine = _OF_THIS_PROCESS.get(token)
+            if mine is not None and mine.ended:
+                mine.passed_on = True
             return mine is None or mine.ended
         return not may_run(by)
 

@@ -184,6 +184,26 @@ def test_a_lost_answer_is_no_lost_lease(
     assert stored(database, lease) == 0
 
 
+def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
+    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another OS thread of the process takes the row before it is deleted: the run held its lease all the same."""
+    leases, mine, waiting = StoredRunLeases(database, clock), RunLease(thread_id), RunLease(thread_id)
+    assert leases.take(mine)
+    assert not leases.take(waiting)
+    statement = database.statement
+
+    def taken_meanwhile(*given: Any) -> int:
+        monkeypatch.undo()
+        assert leases.take(waiting)
+        return statement(*given)
+
+    monkeypatch.setattr(database, "statement", taken_meanwhile)
+    assert leases.release(mine)
+    assert stored(database, mine) == 0
+    assert leases.release(waiting)
+
+
 def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
