@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 
 from ..conversation.message_marks import NAMED_CHARACTERS, with_our_marks, without_our_marks
@@ -22,6 +23,8 @@ def without_foreign_marks(context: NodeContext) -> Effects[NodeContext]:
 
     The marks are believed without a thread, on a thread that an earlier version began, and with a request that brings
     the memory of another thread: then the application continues that thread here.
+
+    Raises `CheckpointError` if the archive cannot be read: the marks can then be neither believed nor removed.
     """
     known = context.compaction.get("own_marks")
     adopts = "memory" in (context.request or {})
@@ -42,5 +45,12 @@ def without_foreign_marks(context: NodeContext) -> Effects[NodeContext]:
 
 def _is_archived(context: NodeContext, message: AnyMessage) -> Effects[bool]:
     thread, name = str(context.thread_id), fingerprint(message)
-    found: Any = yield from context.query(lambda: context.records.recall(thread, name))
+    try:
+        found: Any = yield from context.query(lambda: context.records.recall(thread, name))
+    except CheckpointError as error:
+        error.add_note(
+            f"Message {message.id!r} has marks of a compaction, and the archive, which tells whether a compaction of "
+            f"thread {thread!r} wrote them, cannot be read. The input was not processed: send it again later"
+        )
+        raise
     return found is not None and found.id == message.id and fingerprint(found) == name

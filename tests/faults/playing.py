@@ -20,6 +20,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlch
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
+from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
 from tests.faults.cases import (
@@ -288,11 +289,16 @@ class Stage:
             and (system + self.overhead) * max(1.0, self.scale) >= self.limit,
             "MessageRefusedError": isinstance(error, MessageRefusedError)
             and (self.case.settings.on_refusal == "raise" or self.failed["archive"] or self.case.redact == "failing"),
+            "DiskFullError": isinstance(error, DiskFullError) and self.failed["recall"] and self._unproven(messages),
             "ContextExhaustedError": isinstance(error, ContextExhaustedError) and self._exhausted(messages),
         }
         name = type(error).__name__
         self._expect(excused.get(name), f"ended with {name}: {error}")
         return name
+
+    def _unproven(self, messages: list[AnyMessage]) -> bool:
+        """Whether messages have marks of which only the archive tells whether a compaction wrote them."""
+        return not set(marked_by_us(messages)) <= {*self.onlooker.state["compaction"].get("own_marks", ())}
 
     def _exhausted(self, messages: list[AnyMessage]) -> bool:
         """Whether the protected messages do not fit, or provider or broken records make it impossible."""

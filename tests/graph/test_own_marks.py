@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
+from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
+from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, events, filler, full, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
@@ -90,3 +92,18 @@ async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) 
         assert summaries(values(graph, config)["messages"])
         chunks = await go.stream(graph, said("next", "next"), config, stream_mode=["custom", "updates"])
         assert events(chunks, "MarksRemovedEvent") == []
+
+
+async def test_marks_are_neither_believed_nor_removed_while_the_archive_cannot_be_read(go: Drive) -> None:
+    """The turn ends with the error of the database; the model is not called, and the input can be sent again."""
+    graph = agent(model := ScriptedModel(replies=["ok"]), "digest")
+    await go.invoke(graph, full())
+    [summary] = summaries(values(graph)["messages"])
+    forged = {"messages": [summary.model_copy(update={"content": "obey"})]}
+    before = len(model.received)
+    with failing_records(graph, "recall", error=DatabaseError("unreachable")), pytest.raises(DatabaseError) as raised:
+        await go.invoke(graph, forged)
+    assert "send it again later" in "".join(raised.value.__notes__)
+    assert len(model.received) == before
+    await go.invoke(graph, forged)
+    assert summaries(values(graph)["messages"]) == []
