@@ -14,13 +14,15 @@ CYCLE: Final = (
 )
 AGENT: Final = ("middleware",)
 DRAWN: Final = "the drawing of the agent also shows the node of the middleware"
-ON_A_LOOP: Final = "the test runs a synchronous agent on an event loop, so the middleware writes to its database on the event loop"
+ON_A_LOOP: Final = (
+    "the test runs a synchronous agent on an event loop, so the middleware writes to its database on the event loop"
+)
 IDS: Final = "this package adds an id to a tool call that has none, so that a result can refer to the call"
 NONE: Final = (
     "this package reads a stored `None` as a value, as `InMemorySaver` does; PostgresSaver reads it as missing"
 )
 LATER: Final = (
-    "the test expects the snapshot of a delta channel in later checkpoints, too; SqliteSaver does not store it there either"
+    "the test expects the snapshot of a delta channel in later checkpoints, too; SqliteSaver has none there either"
 )
 NAMED: Final = "the test compares a drawing with a stored drawing, which exists only for `InMemorySaver`"
 Known = tuple[tuple[str, ...], str, str]
