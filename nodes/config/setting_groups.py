@@ -99,15 +99,15 @@ class SummarySettings(Frozen):
     """These settings decide who writes a summary, when and how, and what happens if a summary fails."""
 
     summarizer: Literal["model", "digest"] = Field(default="model", title="Summary: written by")
-    """Who writes the summaries. `model`: the agent's chat model. `digest`: no model; a digest is a summary made by
-    rules. The digest is also used if there is no model or if a model's summary fails. A summarizer given to the
-    builder overrides this setting."""
+    """Who writes the summaries. `model`: the agent's chat model. `digest`: no model; a digest is a summary
+    extracted from the messages. The digest is also used if there is no model or if a model's summary fails. A
+    summarizer given to the builder overrides this setting."""
 
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
     """What happens after a model's summary failed. `digest`: the next attempt uses the next level of the fallback
     chain (the same summarizer with smaller pieces, then each of `fallback_summarizers`, then the digest). `nothing`:
-    the conversation stays unchanged until a model's summary succeeds. With both values, the next attempt uses the
-    next level if the request is over the limit."""
+    the conversation stays unchanged, and the next attempt calls a model again. For a request over the limit,
+    `nothing` has the same effect as `digest`."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
@@ -132,8 +132,8 @@ class SummarySettings(Frozen):
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
     """Maximum length of a summary in tokens. A summary that is longer than a value given here is cut at the end of a
-    line or sentence. `None`: window / 20 or min(1,024, room / 4), whichever is larger. A digest (a summary made
-    without a model) may then be longer by the share `facts_share` of the room."""
+    line or sentence. `None`: window / 20 or min(1,024, room / 4), whichever is larger. With `None`, a digest (a
+    summary made without a model) may be longer by the share `facts_share` of the room."""
 
     summary_max_chars: PositiveInt | None = Field(default=None, title="Summary: most characters")
     """Maximum length of a summary in characters. `None`: no maximum. A longer summary is cut at the end of a line or
@@ -163,7 +163,7 @@ class SummarySettings(Frozen):
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
     """In a thread, at most this number of prepared summaries may go unused within an hour. When this number is
-    reached, no summary is prepared until the oldest of them is more than an hour old."""
+    reached, no summary is prepared until the oldest unused summary is more than an hour old."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
     """Seconds before the first retry after a temporary failure of the summarizer. The pause doubles with each retry,
@@ -268,9 +268,9 @@ class RequestSettings(Frozen):
     most 5 % of the room and at most 1,000 tokens."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """For each tool, the number of the newest results marked `ephemeral` that a request shows whole. One line
-    replaces each older result. `None`: show all results whole. A tool sets its own number with
-    `metadata={"ephemeral": n}`."""
+    """Of a tool's results with the mark `ephemeral`, a request shows this number of the newest results whole. One
+    line replaces each older result. `None`: show all results whole. A tool with `metadata={"ephemeral": n}` sets its
+    own number, and its results need no mark."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
     """Seconds that a run waits while another run works on the same thread. If the other run has not ended by then,

@@ -107,7 +107,7 @@ class StrategySettings(Frozen):
 
     type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
     """What the strategy `typed_rules` does with each type of message. A rule given here replaces the default rule for
-    its type; the default rules for the other types stay in force."""
+    its type. All other types keep their default rules."""
 
     @field_validator("type_rules")
     @classmethod
@@ -140,7 +140,7 @@ class StrategySettings(Frozen):
 
     key_events_keep_other: NonNegativeInt = Field(default=5, title="key_events: other messages kept")
     """The strategy `key_events` keeps user messages, tool calls, and messages about problems, decisions or results.
-    Of the other messages, it keeps this number of the newest."""
+    Of all remaining messages, the strategy keeps this number of the newest."""
 
     incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
     """Size of the chunks into which the strategy `incremental` divides the conversation, in the unit
@@ -150,8 +150,9 @@ class StrategySettings(Frozen):
     """Whether `incremental_summary_chunk_size` is a number of turns or of messages."""
 
     incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
-    """The end of the conversation from which `incremental` counts chunks. With `end`, the newest chunk, which stays
-    in view, always has the full size. With `start`, the newest chunk can be smaller."""
+    """Whether the strategy `incremental` counts chunks from the start or from the end of the conversation. With
+    `end`, the newest chunk, which stays in view, always has the full size. With `start`, this chunk can be
+    smaller."""
 
     adaptive_task_type: TaskType | None = Field(default=None, title="adaptive: type of task")
     """The type of task that the agent works on. `None`: the strategy `adaptive` derives the type from the agent's
