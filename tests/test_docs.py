@@ -105,7 +105,7 @@ def test_the_table_names_arguments_that_exist() -> None:
     from langchain.agents.middleware import SummarizationMiddleware  # noqa: PLC0415 - the same
 
     theirs = set(signature(SummarizationMiddleware.__init__).parameters) - {"self", "deprecated_kwargs"}
-    table = TEXT.partition("| theirs | ours |")[2].partition("\n\n")[0]
+    table = TEXT.partition("| argument | in `CompactionMiddleware` |")[2].partition("\n\n")[0]
     named = set(
         re.findall(r"`(\w+)[`=]", " ".join(row.split("|")[1] for row in table.splitlines() if row.count("|") > 2))
     )
