@@ -246,7 +246,7 @@ class BreakerSettings(Frozen):
 
 
 class RequestSettings(Frozen):
-    """These settings concern long messages, expiring tool results, quotations from the archive, and waiting runs."""
+    """These settings concern too long messages, outdated tool results, quotations, and waiting for another run."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
     """What to do with a user message that waits for its answer and no longer fits together with the messages that
