@@ -1,7 +1,7 @@
 """The dependencies of the nodes: models, counters, the database. A builder makes them once, outside the state."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
-from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
@@ -46,11 +46,23 @@ _LOADING = Lock()
 
 
 def core(model: Model) -> Any:
-    """Return the chat model inside bindings such as `model.bind(...)` and `model.with_retry()`."""
-    inner: Any = model
-    while not isinstance(inner, BaseChatModel) and hasattr(inner, "bound"):
-        inner = inner.bound
-    return inner
+    """Return the chat model inside bindings such as `model.bind(...)` and `model.with_retry()`.
+
+    Of a model with fallbacks, as by `model.with_fallbacks(...)`, it is the one that is called first.
+    """
+    return next(_with_bindings(model))[-1]
+
+
+def _with_bindings(model: Any) -> Iterator[list[Any]]:
+    """Yield for the model and each of its fallbacks the bindings, outermost first, and the chat model inside them."""
+    if isinstance(model, RunnableWithFallbacks):
+        for one in model.runnables:
+            yield from _with_bindings(one)
+    elif isinstance(model, BaseChatModel) or not hasattr(model, "bound"):
+        yield [model]
+    else:
+        for inner in _with_bindings(model.bound):
+            yield [model, *inner]
 
 
 TOOL_ARGUMENTS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"})
@@ -58,7 +70,10 @@ TOOL_ARGUMENTS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "func
 
 
 def without_tools(model: Model) -> Model:
-    """Return the model without the tools that the application has bound to it, and with its other bindings."""
+    """Return the model without the tools that are bound to it or to its fallbacks, and with its other bindings."""
+    if isinstance(model, RunnableWithFallbacks):
+        first, *others = map(without_tools, model.runnables)
+        return model.model_copy(update={"runnable": first, "fallbacks": others})
     if not isinstance(model, RunnableBinding):
         return model
     kept = {name: value for name, value in model.kwargs.items() if name not in TOOL_ARGUMENTS}
@@ -292,9 +307,13 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
 
 
 def told_window(model: Model | None) -> int | None:
-    """Return the `max_input_tokens` of the model's profile; `None` if the profile does not say."""
-    profile = getattr(core(model), "profile", None) if model is not None else None
-    return profile.get("max_input_tokens") if profile else None
+    """Return the `max_input_tokens` of the model's profile; `None` if the profile does not say.
+
+    Of a model with fallbacks it is the least, because a request must fit each of them.
+    """
+    profiles = (getattr(inner, "profile", None) for *_, inner in _with_bindings(model))
+    told = (profile.get("max_input_tokens") for profile in profiles if profile)
+    return min(filter(None, told), default=None)
 
 
 INPUT_LIMITS: Mapping[str, int] = {"gpt-5": 272_000}
@@ -314,18 +333,20 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     """Return the tokens of the window that the model's answer takes: the model's `max_tokens`; `None` if not set.
 
     An argument that is bound to the model, as by `model.bind(max_tokens=...)`, replaces the model's own; of several
-    bindings the outermost counts. Return 0 if the window limits the input alone (see `INPUT_LIMITS`).
+    bindings the outermost counts, and of a model and its fallbacks the largest. Return 0 if the window limits the
+    input alone (see `INPUT_LIMITS`).
     """
-    if model is None:
-        return None
-    limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(model).startswith(known)]
-    if window in limits and window == told_window(model):
+    told = (_answer_tokens(bindings, inner, window) for *bindings, inner in _with_bindings(model))
+    return max((tokens for tokens in told if tokens is not None), default=None)
+
+
+def _answer_tokens(bindings: Sequence[Any], inner: Any, window: int) -> int | None:
+    limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(inner).startswith(known)]
+    if window in limits and window == told_window(inner):
         return 0
-    inner: Any = model
-    while inner is not core(model):
-        if bound := [inner.kwargs[name] for name in ANSWER_LIMITS if name in getattr(inner, "kwargs", {})]:
+    for binding in bindings:
+        if bound := [binding.kwargs[name] for name in ANSWER_LIMITS if name in getattr(binding, "kwargs", {})]:
             return _positive(bound[0])
-        inner = inner.bound
     return next(filter(None, (_positive(getattr(inner, name, None)) for name in ANSWER_LIMITS)), None)
 
 

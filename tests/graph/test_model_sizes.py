@@ -79,10 +79,17 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
         ),
         (gpt("gpt-4o", max_tokens=16_384).bind(max_tokens=None), "selective", None, 102_400, 115_200),
         (gpt("gpt-5").bind(max_tokens=32_000), "selective", None, 217_600, 272_000),
+        (gpt("gpt-4o").with_fallbacks([claude()]), "selective", None, 51_200, 64_000),
+        (claude().with_fallbacks([gpt("gpt-4o")]), "selective", None, 51_200, 64_000),
+        (gpt("gpt-4.1").with_fallbacks([claude().bind(max_tokens=8_192)]), "selective", None, 160_000, 191_808),
+        (claude().with_fallbacks([gpt("gpt-4o")]).bind(max_tokens=4_096), "selective", None, 102_400, 123_904),
     ],
 )
 def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, trigger: int, limit: int) -> None:
-    """As the profile and `max_tokens` of the object say, or of the outermost binding that names it."""
+    """As the profile and `max_tokens` of the object say, or of the outermost binding that names it.
+
+    With fallbacks, the smallest window and the largest answer hold.
+    """
     found = sizes(model, preset, ratio)
     assert (found.trigger, found.limit) == (trigger, limit)
 

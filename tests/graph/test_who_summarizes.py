@@ -175,6 +175,18 @@ async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: 
     assert asked["user"] == "captain"
 
 
+async def test_tools_that_the_application_bound_to_a_fallback_are_not_sent(go: Drive, script: Provider) -> None:
+    """The fallback writes the summary where the first model fails."""
+    failing = ScriptedModel(replies=[ConnectionError("down")])
+    model = failing.with_fallbacks([gpt(script).bind_tools([look])])
+    settings = CompactionSettings(context_window=128_000)
+    graph: Any = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
+    await go.invoke(graph, talk(108_000))
+    (asked,) = [request for request in script.requests if asks_for_summary(request)]
+    assert "tools" not in asked
+    assert [row.strategy for row in ledger(graph)] == ["selective+model"]
+
+
 async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     """The echo model repeats what it hears, so the digest writes."""
     settings = CompactionSettings(context_window=8_000)
