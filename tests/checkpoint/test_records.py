@@ -37,6 +37,7 @@ def test_a_snapshot_is_what_the_attempt_began_with(records: CompactionRecords, t
     assert fingerprint_all(found) == key.base_fingerprint
 
 
+@pytest.mark.requirement("S0.20")
 def test_a_snapshot_of_another_attempt_is_none(records: CompactionRecords, thread_id: str) -> None:
     """Rung, attempt, namespace and thread all belong to the key."""
     begin(records, thread_id)
@@ -50,6 +51,7 @@ def test_a_snapshot_of_another_attempt_is_none(records: CompactionRecords, threa
         assert records.snapshot(other) is None
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_id: str) -> None:
     """After a commit the row holds every field of the outcome, and the archive what left the view."""
     key = begin(records, thread_id)

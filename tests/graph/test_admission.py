@@ -73,6 +73,7 @@ async def test_the_next_short_question_is_answered(go: Drive, case: str, build: 
     assert {message.id: message.text for message in given}.items() <= whole.items()
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(go: Drive) -> None:
     """The message is an ordinary one from then on; pins that had room before stay."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -134,6 +135,7 @@ async def test_a_system_message_is_refused_like_an_input(go: Drive, build: str, 
     assert verdicts(graph) == ["refused"]
 
 
+@pytest.mark.requirement("S2.37")
 async def test_a_large_system_message_that_leaves_room_stays(go: Drive) -> None:
     """Nine tenths of the limit, and every later check admits it again without a word."""
     model = ScriptedModel(replies=["ok"])
@@ -146,6 +148,7 @@ async def test_a_large_system_message_that_leaves_room_stays(go: Drive) -> None:
         assert values(graph)["messages"][-1].text == "ok"
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_pins_that_a_smaller_window_cannot_hold_can_be_removed(go: Drive, build: str) -> None:
     """They are no new pins, so they stay; the error names them, and its advice works although the turn failed."""
@@ -179,6 +182,7 @@ async def test_a_failed_turn_with_tools_to_run_is_left_alone(go: Drive) -> None:
         CompactionThread(graph, CONFIG).unpin("p")
 
 
+@pytest.mark.requirement("S2.36")
 async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Drive) -> None:
     """Pins hold half of the room together, whoever set them."""
     model = ScriptedModel(replies=["ok"])

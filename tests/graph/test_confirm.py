@@ -134,6 +134,7 @@ async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
+@pytest.mark.requirement("S4.24")
 async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> None:
     """The question comes back once five per cent of the window have been said since."""
     graph = asking()
@@ -185,6 +186,7 @@ async def test_a_message_sent_with_the_answer_is_kept(go: Drive, answer: bool) -
     assert standing(graph).get("epoch", 0) == int(answer)
 
 
+@pytest.mark.requirement("S4.23")
 async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     """Nothing is rolled back, nothing is lost: the question counts the new message too."""
     graph = asking()
@@ -211,6 +213,7 @@ async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S4.23")
 async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
     """The resumed node runs again from its start, and the rollback of the attempt goes on without a question."""
     graph = asking(summarizer=ScriptedModel(replies=[ValueError("down")]), hooks=("pre_model",))

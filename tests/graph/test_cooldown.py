@@ -71,6 +71,7 @@ async def test_attempts_are_skipped_while_the_cool_down_runs(  # noqa: PLR0917 -
     assert (verdicts(graph)[-1] == "deferred_cooldown") == skipped
 
 
+@pytest.mark.requirement("S0.48")
 async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rung, streak and the end of the cool-down stay as they are while attempts are skipped."""
     graph = broken(monkeypatch, agent(now=clock))
@@ -95,6 +96,7 @@ async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, mon
     assert standing(graph)["cooldown_until"] == 0
 
 
+@pytest.mark.requirement("S0.47")
 async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """`breaker_cooldown_after` failures start a cool-down of `breaker_cooldown_s`."""
     graph = broken(monkeypatch, agent(now=clock, breaker_cooldown_after=1, breaker_cooldown_s=30))
@@ -103,6 +105,7 @@ async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeyp
     assert standing(graph)["cooldown_until"] == clock.time + 30
 
 
+@pytest.mark.requirement("S0.47")
 def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is kept in the thread's state as a wall-clock time, not in the process."""
 
@@ -118,6 +121,7 @@ def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypa
         assert verdicts(graph)[2:] == ["deferred_cooldown"]
 
 
+@pytest.mark.requirement("S0.47")
 async def test_a_commit_ends_the_streak(go: Drive, clock: Clock) -> None:
     """After a failure and a commit the next failure is the first again."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]), now=clock)

@@ -72,6 +72,7 @@ def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
     saver.close()
 
 
+@pytest.mark.requirement("S3.21", "S2.51")
 def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> None:
     """Opened again, by another object, the whole conversation is there, as it was said."""
     url = f"sqlite:///{tmp_path / 'one.db'}"

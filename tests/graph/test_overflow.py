@@ -54,6 +54,7 @@ OVERFLOWS: dict[str, Callable[[], Exception]] = {
 }
 
 
+@pytest.mark.requirement("S3.16")
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: str) -> None:
     """The provider's "too long" compacts what we thought would fit; the retry ends with the same message."""
@@ -84,6 +85,7 @@ async def test_a_second_overflow_is_a_clear_error(go: Drive, kind: str) -> None:
     assert values(graph)["messages"][-1].text == "twelve"
 
 
+@pytest.mark.requirement("S3.16")
 async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     """An overflow before a tool's call and another after it are each compacted once."""
 
@@ -100,6 +102,7 @@ async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     assert [row.trigger for row in ledger(graph)] == ["overflow", "overflow"]
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "error",
     [
@@ -150,6 +153,7 @@ async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     assert event["current_tokens"] == -(-size * scale // 1)
 
 
+@pytest.mark.requirement("S3.16")
 async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive) -> None:
     """The provider's refusal is the hard zone: the digest takes over within the turn."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])

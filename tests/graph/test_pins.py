@@ -11,6 +11,7 @@ from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said
 from tests.graph.middleware.agents import agent as middleware_agent
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
     """Verbatim, however often the conversation is compacted."""
     model = ScriptedModel()
@@ -26,6 +27,7 @@ async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
     assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["never touch production"]
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     """The call stays with its result."""
     graph = agent()
@@ -36,6 +38,7 @@ async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     assert {"call-message-1", "result-1"} <= {message.id for message in values(graph)["messages"]}
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     """It says of itself that it is pinned, and is no turn of the user's."""
     model = ScriptedModel()
@@ -69,6 +72,7 @@ async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
         CompactionThread(graph, CONFIG).unpin(name)
 
 
+@pytest.mark.requirement("S2.36")
 async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> None:
     """`<Pin>` in a user's own words counts; the message may leave, the words stay."""
     model = ScriptedModel()
@@ -178,6 +182,7 @@ def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
     CompactionThread(graph, CONFIG).pin(text="yes")
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
     """The answer of a turn stays as pins do, but takes no room from them."""
     model = ScriptedModel(replies=[AIMessage(filler(350, "answer"))])
@@ -190,6 +195,7 @@ async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
     assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == [kept]
 
 
+@pytest.mark.requirement("S2.36")
 async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
     """A pin that would push a pinned text out is refused."""
     graph = agent()
@@ -198,6 +204,7 @@ async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
         CompactionThread(graph, CONFIG).pin(text=filler(300, "new"))
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive, build: Any) -> None:
     """Fewer tokens fit after the provider has counted more than we do."""
@@ -213,6 +220,7 @@ async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive,
     assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == [name]
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_first_input_stays_where_there_is_less_room(go: Drive) -> None:
     """The same for the input that a setting pins."""
     model = ScriptedModel(replies=[usage(AIMessage("ok"), 700)])

@@ -55,6 +55,7 @@ def committed(graph: Any) -> list[str]:
     return [row.compaction_id[:12] for row in ledger(graph) if (row.verdict or "").startswith("committed")]
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Drive, tmp_path: Any) -> None:
     """It reads the handle in its own request, from a file of SQLite, and gets the words that left."""
 
@@ -96,6 +97,7 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
     assert not any("[recall:" in message.text for message in (*short, *left))
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("form", ["record", "tags", "cleared", "history", "recent_rounds", "terse"])
 def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     """As many as there is room for, in every form; the text that is absorbed has none of them."""

@@ -154,6 +154,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     return raise_it
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_commit_archives_before_the_messages_change(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the archive is written the thread still holds all that is about to leave."""
     graph = agent(calm())
@@ -212,6 +213,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
+@pytest.mark.requirement("S2.54")
 async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     """After a failed summary the digest, which needs no model, compacts what is still too large."""
     summarizer = ScriptedModel(replies=[RuntimeError("down")])
@@ -224,6 +226,7 @@ async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     assert (standing(graph)["level"], standing(graph)["streak"]) == (0, 0)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> None:
     """In the hard zone nothing waits: the model is called once, on what the next level made."""
     model = ScriptedModel()
@@ -234,6 +237,7 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> Non
     assert len(model.received) == 1
 
 
+@pytest.mark.requirement("S3.23")
 async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Drive) -> None:
     """A summarizer that always fails costs three calls an attempt, no answer and no message."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])

@@ -56,7 +56,7 @@ def broken(error: Any = None) -> ScriptedModel:
     return ScriptedModel(replies=[error or ValueError("down")])
 
 
-@pytest.mark.requirement("F10")
+@pytest.mark.requirement("F10", "S2.54")
 @pytest.mark.parametrize("case", FAILURES)
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
     """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
@@ -70,6 +70,7 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: 
     assert standing(graph)["epoch"] == 1
 
 
+@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize("case", FAILURES)
 async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) -> None:
     """The turn goes to the model after one failure; the next turn takes the next level."""
@@ -80,6 +81,7 @@ async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) 
     assert standing(graph)["level"] == (1 if helps else 2)
 
 
+@pytest.mark.requirement("S2.54")
 async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
     """Each model at its own level, then the extraction that needs none; its verdict says so."""
     models = [broken(), broken(), broken()]
@@ -90,7 +92,7 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
 
 
-@pytest.mark.requirement("F10")
+@pytest.mark.requirement("F10", "S2.54")
 async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(go: Drive) -> None:
     """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
     graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], breaker_cooldown_s=0)
@@ -103,6 +105,7 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
     assert set(pairs.values()) == {1}
 
 
+@pytest.mark.requirement("S2.54")
 async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     """The same summarizer is asked again, about less at once."""
     summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])

@@ -91,6 +91,7 @@ async def test_the_summary_runs_although_selection_freed_enough(go: Drive, mode:
     assert len(summarizer.received) == asked
 
 
+@pytest.mark.requirement("S1.1")
 @pytest.mark.parametrize(("size", "expected"), [(799, "model"), (800, "selective_compaction")])
 async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expected: str) -> None:
     """At 800 of 1,000 tokens a compaction starts; one token earlier it does not."""
@@ -126,6 +127,7 @@ ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
 """An answer whose real usage lies far above what its text tells."""
 
 
+@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize(
     ("changed", "current"),
     [("nothing", [722 + 100]), ("model", []), ("prompt", []), ("message", []), ("earlier", []), ("order", [])],
@@ -149,6 +151,7 @@ async def test_usage_is_the_anchor_until_what_it_measured_changes(
     assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
 
 
+@pytest.mark.requirement("S1.3")
 async def test_a_smaller_model_compacts_before_its_first_call(go: Drive) -> None:
     """The window follows the model of this call: a switch to a smaller one compacts first."""
     small = ScriptedModel(profile_window=400, name_="small")

@@ -22,6 +22,7 @@ from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count
 
 
+@pytest.mark.requirement("S4.14")
 @both
 def test_a_list_that_fits_comes_back_as_it_is(compact: Compact) -> None:
     """The very same messages, no summary, nothing saved."""
@@ -108,6 +109,7 @@ def test_clipped_arguments_stay_a_dict() -> None:
     assert "[TRUNCATED original~3000 tokens]" in call["args"]["code"]
 
 
+@pytest.mark.requirement("S2.37")
 def test_a_system_message_inside_the_conversation_stays() -> None:
     """Byte for byte, in its place."""
     rule = SystemMessage("Never delete anything.")
@@ -155,6 +157,7 @@ def test_it_takes_the_result_of_a_prompt_template(compact: Compact) -> None:
     assert should_compact(prompt, max_tokens=tokens // 2)
 
 
+@pytest.mark.requirement("S4.12")
 def test_it_takes_what_trim_messages_takes() -> None:
     """Dicts, tuples and texts stand for messages, among which those that are messages stay the same objects."""
     given = [{"role": "user", "content": "u"}, ("ai", "v"), "w", (last := user("x", id="last"))]

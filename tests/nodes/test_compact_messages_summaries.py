@@ -39,6 +39,7 @@ class NeedleSummarizer:
         return self.summarize(request)
 
 
+@pytest.mark.requirement("S3.23")
 @both
 def test_a_fact_that_the_summarizer_was_shown_survives(compact: Compact) -> None:
     """Chunk by chunk it is shown everything it replaces, each chunk with the record so far."""
@@ -78,7 +79,7 @@ def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
     assert found.summary.endswith(".")
 
 
-@pytest.mark.requirement("B33")
+@pytest.mark.requirement("B33", "S3.23", "S1.40")
 def test_facts_survive_one_compaction_after_another() -> None:
     """A new summary absorbs the old: one at a time, no bigger each time, nothing dropped on the way."""
     needles = [f"needle-{n}" for n in range(26)]

@@ -2,7 +2,7 @@
 
 `python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--named] [PATH ...]` runs all tests
 that are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records
-which product lines each one executes; the record is kept in `.make` and taken again until product or tests change.
+which product lines each one executes; the record is kept in `.make`, for each test until it or the product changes.
 Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or
 lower, a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of
 the project, and only the tests that execute the line run, those that execute the fewest product lines first, until
@@ -34,7 +34,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -143,6 +143,11 @@ class Copy:
         finally:
             (self.root / mutant.mutation.path).write_text(before, encoding="utf-8")
 
+    def failed(self) -> str:
+        """Return the id of the test that failed in the last run; empty if none failed, or if the run hung."""
+        lines = (self.root / "log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+
     def check(self, chosen: Sequence[str]) -> None:
         """Raise where tests fail without any change."""
         if not self._passes(chosen):
@@ -238,19 +243,26 @@ def marked(paths: Sequence[str]) -> list[str]:
 
 
 def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
-    """Return the lines that tests execute, from the record of an earlier run if nothing has changed since."""
-    files: Iterable[Path] = (
-        file for name in (*PRODUCT, "package", "tests") for file in sorted((copy.root / name).rglob("*.py"))
-    )
-    state = hashlib.sha256("\n".join(chosen).encode())
-    for file in files:
-        state.update(file.read_bytes())
+    """Return the lines that tests execute.
+
+    A test is run for it if it has not been recorded yet, or if its file, a helper of the tests or the product has
+    changed since.
+    """
+    state = hashlib.sha256()
+    for name in (*PRODUCT, "package", "tests"):
+        for file in sorted((copy.root / name).rglob("*.py")):
+            if not file.name.startswith("test_"):
+                state.update(file.read_bytes())
     record = ROOT / ".make" / f"reached-{state.hexdigest()[:16]}.json"
-    if not record.exists():
-        found = copy.reached(chosen)
-        record.write_text(json.dumps({name: sorted(places) for name, places in found.items()}), encoding="utf-8")
-    kept: dict[str, list[Place]] = json.loads(record.read_text(encoding="utf-8"))
-    return {name: frozenset((path, number) for path, number in places) for name, places in kept.items()}
+    known: dict[str, tuple[str, list[Place]]] = json.loads(record.read_text("utf-8")) if record.exists() else {}
+    files = {name: hashlib.sha256((copy.root / name.partition("::")[0]).read_bytes()).hexdigest() for name in chosen}
+    missing = [name for name in chosen if name not in known or known[name][0] != files[name]]
+    if missing:
+        found = copy.reached(missing)
+        known |= {name: (files[name], sorted(found.get(name, ()))) for name in missing}
+        record.write_text(json.dumps(known), encoding="utf-8")
+    executed = {name: frozenset((path, number) for path, number in known[name][1]) for name in chosen}
+    return {name: places for name, places in executed.items() if places}
 
 
 def drawn_by(seed: int, count: int, paths: Sequence[str], copy: Copy) -> list[Mutant]:
@@ -278,9 +290,8 @@ def tried(chosen: Sequence[Mutant], minutes: float, copy: Copy) -> list[str]:
         if time.monotonic() > end:
             break
         noticed.append(copy.notices(mutant))
-        CONSOLE.print(
-            f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)", markup=False
-        )
+        found = f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)"
+        CONSOLE.print(" ".join(filter(None, (found, copy.failed()))), markup=False)
     return noticed
 
 

@@ -68,6 +68,7 @@ def test_without_a_compaction_it_is_what_is_there(conversation: Conversation) ->
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_after_many_compactions_nothing_is_missing(conversation: Conversation) -> None:
     """Five compactions later the whole conversation is there once, in order, without a summary."""
     for keep in (4, 1, 6, 2, 3):
@@ -78,6 +79,7 @@ def test_after_many_compactions_nothing_is_missing(conversation: Conversation) -
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None:
     """A message clipped in the view, and dropped by a later compaction, is in the transcript as it was said."""
     conversation.talk(6)
@@ -91,6 +93,7 @@ def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None:
     """A message refused for its size is in the transcript in full, in its place, before and after compactions."""
     conversation.talk(2)
@@ -193,6 +196,7 @@ def test_the_chain_runs_from_the_head_to_its_first_parent(head: str | None, expe
     assert chain(parents, head, "t") == expected
 
 
+@pytest.mark.requirement("S2.51")
 @given(st.data())
 def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObject) -> None:
     """However often a list grew and lost members to the archive, the join is everything ever said, in order."""

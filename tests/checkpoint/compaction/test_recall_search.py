@@ -44,6 +44,7 @@ def first(records: CompactionRecords, thread_id: str, query: str, **options: Any
     return next(iter(found(records, thread_id, query, **options)), None)
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("query", "first"),
     [
@@ -140,6 +141,7 @@ def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread
         assert found(records, thread_id, query, limit=9) == found(memory, "t", query, limit=9)
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """A search reads the archive as it stands."""
     archive(records, thread_id, SAID[:2])
@@ -183,6 +185,7 @@ def test_an_unknown_speaker_is_an_error(memory: CompactionRecords) -> None:
         memory.search("t", "oslo", speaker="human")
 
 
+@pytest.mark.requirement("S2.51")
 def test_the_message_beside_a_hit_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """The question's words stand in one message, the value in the next; two messages away, no further."""
     said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(9)]
@@ -208,6 +211,7 @@ CLIPPED = ToolMessage(
 )
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread_id: str) -> None:
     """Three words of the query stand in one message, its identifier in another; words come first without it."""
     words = HumanMessage("The teal parcel is at the harbor", id="words")
@@ -230,6 +234,7 @@ def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRe
     assert found(records, thread_id, "xylophone", follow=True) == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
     """However many words of the query the summary has; it is found where no original holds a word."""
     first = archive(records, thread_id, SAID)
@@ -263,6 +268,7 @@ def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRec
     assert not {"a", "r"}.intersection(found(records, thread_id, "cancel reservation", limit=20))
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thread_id: str) -> None:
     """What was left of it says nothing more; alone, it is found."""
     archive(records, thread_id, [CLIPPED], now=9.0)

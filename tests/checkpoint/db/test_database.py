@@ -9,8 +9,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Database, DatabaseError, SchemaError
+from langgraph_compaction.checkpoint import (
+    CheckpointError,
+    CompactionRecords,
+    Database,
+    DatabaseError,
+    SchemaError,
+    SQLAlchemySaver,
+)
 from langgraph_compaction.checkpoint.db import connections, tables, urls
+from langgraph_compaction.checkpoint.db.statements import BINARY_RESULTS
 from langgraph_compaction.checkpoint.errors import KeyTextError, RowError
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
@@ -118,6 +126,19 @@ def test_closing_leaves_anothers_engine_open() -> None:
     own.close()
 
 
+def test_a_saver_closes_only_a_database_that_it_opened() -> None:
+    """A database that was given to it still works."""
+    with Database.open() as shared:
+        given = SQLAlchemySaver(shared)
+        given.setup()
+        given.close()
+        assert sa.inspect(shared.engine).has_table("compaction_thread")
+    own = SQLAlchemySaver("memory")
+    own.setup()
+    own.close()
+    assert not sa.inspect(own.database.engine).has_table("compaction_thread")
+
+
 def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_id: str) -> None:
     """An engine with the strictest isolation of its own serves, and keeps its own settings for its owner."""
     engine = sa.create_engine(urls.sync_url(shared_url), isolation_level="SERIALIZABLE")
@@ -176,6 +197,25 @@ def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
         assert len(ended) == 1
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.nameless).where(tables.thread.c.id == key)).scalar() == 0
+
+
+def test_a_query_may_ask_postgresql_for_bytes_as_they_are(session_url: Callable[[str], str]) -> None:
+    """PostgreSQL sends the results of other queries as text, in which bytes take twice the size."""
+    formats: list[int] = []
+
+    def note(_conn: object, cursor: Any, *_: object) -> None:
+        formats.append(cursor.pgresult.fformat(0))
+
+    query = sa.select(sa.literal(b"ab"))
+    queries = (query, query.execution_options(**{BINARY_RESULTS: True}))
+    with (
+        Database.open(session_url("postgresql")) as database,
+        database.read() as conn,
+        listening(database.engine, "after_cursor_execute", note),
+    ):
+        given = [conn.execute(asked).scalar_one() for asked in queries]
+    assert given == [b"ab", b"ab"]
+    assert formats == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_a_row_of_the_first_version_still_reads() -> None:
     assert loads(FIRST_VERSION) == HumanMessage("hello", id="1", additional_kwargs={"compaction": {"pinned": True}})
 
 
+@pytest.mark.requirement("S0.20")
 @given(
     text=st.text(),
     arguments=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats()),
@@ -170,6 +171,7 @@ def test_a_message_that_would_not_come_back_is_refused_when_written(message: Bas
         check_readable(message, dumps(message))
 
 
+@pytest.mark.requirement("S0.20")
 def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> None:
     """A message whose tool calls were taken out does not get them back from the provider's raw form."""
     raw = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

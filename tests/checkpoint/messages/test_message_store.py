@@ -65,6 +65,7 @@ def test_messages_of_every_kind_come_back(database: Database, thread_id: str) ->
     assert [fingerprint(message) for message in found] == [fingerprint(message) for message in batch]
 
 
+@pytest.mark.requirement("S0.20")
 def test_order_and_repetitions_are_kept(database: Database, thread_id: str) -> None:
     """A list is got as it was put, its repetitions too, though each message is stored once."""
     one, two, three = talk(3)
@@ -86,6 +87,7 @@ def test_a_message_is_stored_once_per_thread(database: Database, thread_id: str)
         assert conn.execute(rows).scalar() == 12
 
 
+@pytest.mark.requirement("S0.20")
 def test_the_same_id_with_other_content_is_another_message(database: Database, thread_id: str) -> None:
     """An edited message gets a number of its own, and the old form stays readable."""
     before, after = HumanMessage("before", id="1"), HumanMessage("after", id="1")
@@ -99,6 +101,7 @@ def test_nothing_is_a_list_too(database: Database, thread_id: str) -> None:
     assert get(database, thread_id, ()) == []
 
 
+@pytest.mark.requirement("S0.20")
 def test_long_and_broken_lists_come_back(database: Database, thread_id: str) -> None:
     """More messages than one look-up takes, in more runs than one query takes, keep their order."""
     batch = talk(1100)
@@ -109,6 +112,7 @@ def test_long_and_broken_lists_come_back(database: Database, thread_id: str) -> 
     assert get(database, thread_id, runs) == shuffled
 
 
+@pytest.mark.requirement("S0.20")
 def test_a_large_message_comes_back(database: Database, thread_id: str) -> None:
     """A message of 300,000 characters, larger than a plain MariaDB blob, is kept whole."""
     large: list[BaseMessage] = [HumanMessage("ü" * 300_000, id="1")]

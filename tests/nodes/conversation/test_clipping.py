@@ -87,6 +87,7 @@ def test_a_clipped_message_names_its_original() -> None:
     assert message.additional_kwargs == {"x": 1, "compaction": {"ephemeral": True}}
 
 
+@pytest.mark.requirement("S0.14")
 def test_a_second_clip_keeps_handle_and_size_of_the_original() -> None:
     """What is shortened twice still leads to what was said, and says how long that was."""
     first = clip_text(original := result("a", words(700), id="m1"))
@@ -106,7 +107,7 @@ def test_a_clip_is_stable() -> None:
     assert clip_text(long) is long
 
 
-@pytest.mark.requirement("B3")
+@pytest.mark.requirement("B3", "S0.12")
 def test_arguments_stay_a_dict_of_the_same_shape() -> None:
     """Only text is cut: keys, numbers, lists and short texts stand as they were."""
     given = {
@@ -124,6 +125,7 @@ def test_arguments_stay_a_dict_of_the_same_shape() -> None:
     assert COUNTER.text(arguments_json(args)) <= 500
 
 
+@pytest.mark.requirement("S0.14")
 def test_short_texts_beside_a_long_one_are_not_paid_for_by_it() -> None:
     """The 200 tokens are shared out so that only what is longer than its share is cut."""
     args = clip(calling({"a": words(30), "b": words(60), "c": words(2_000)})).tool_calls[0]["args"]
@@ -131,6 +133,7 @@ def test_short_texts_beside_a_long_one_are_not_paid_for_by_it() -> None:
     assert args["c"] == words(110) + "\n[TRUNCATED original~2000 tokens]"
 
 
+@pytest.mark.requirement("S0.12")
 @pytest.mark.parametrize(
     "given",
     [{"numbers": list(range(2_000))}, {f"key{n}": n for n in range(500)}, {"words": ["one two"] * 900}],
@@ -144,6 +147,7 @@ def test_bulk_that_is_no_long_text_becomes_one(given: dict[str, Any]) -> None:
     assert COUNTER.text(arguments_json(args)) <= 500
 
 
+@pytest.mark.requirement("S0.12")
 def test_each_call_of_a_message_is_measured_by_itself() -> None:
     """Parallel calls under the threshold stay as they are beside one over it; ids and names stay."""
     message = calling(arguments(300), arguments(900), arguments(400))
@@ -154,6 +158,7 @@ def test_each_call_of_a_message_is_measured_by_itself() -> None:
     assert [(call["id"], call["name"]) for call in short.tool_calls] == [("a", "read"), ("b", "read"), ("c", "read")]
 
 
+@pytest.mark.requirement("S0.12")
 def test_a_malformed_call_is_cut_as_the_text_it_is() -> None:
     """Providers are sent it too."""
     broken = [{"name": "read", "args": "{" + words(900), "id": "a", "error": "no JSON"}]
@@ -203,6 +208,7 @@ def test_the_providers_raw_copy_of_the_calls_goes() -> None:
     assert set(short.additional_kwargs) == {"signature", "compaction"}
 
 
+@pytest.mark.requirement("S0.13")
 def test_texts_of_a_list_are_one_text() -> None:
     """A result in parts counts as a whole and is cut as a whole."""
     parts = [{"type": "text", "text": words(400)}, {"type": "text", "text": words(400)}]
@@ -212,6 +218,7 @@ def test_texts_of_a_list_are_one_text() -> None:
     assert clip_text(small, threshold=601) is small
 
 
+@pytest.mark.requirement("S0.13")
 def test_an_image_counts_with_the_text_of_a_result() -> None:
     """1,600 tokens each: what does not fit leaves a line that says so, and text that fits stays whole."""
     message = result("a", [{"type": "text", "text": words(100)}, IMAGE], id="m1")
@@ -238,6 +245,7 @@ json_values: Any = st.recursive(
 )
 
 
+@pytest.mark.requirement("S0.12")
 @settings(max_examples=80, deadline=None)
 @given(given_arguments=st.dictionaries(st.text(max_size=8), json_values, max_size=5))
 def test_whatever_the_arguments_they_end_under_the_threshold(given_arguments: dict[str, Any]) -> None:
@@ -252,6 +260,7 @@ def test_whatever_the_arguments_they_end_under_the_threshold(given_arguments: di
     assert clip(short) is short
 
 
+@pytest.mark.requirement("S0.14")
 @given(text=st.text(max_size=200), keep=st.integers(1, 50))
 def test_a_clipped_text_is_a_beginning_and_a_line(text: str, keep: int) -> None:
     """For every text."""

@@ -18,6 +18,7 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
     return pinned_texts(messages, most, WORDS)
 
 
+@pytest.mark.requirement("S2.36", "S2.63")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -54,6 +55,7 @@ def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
     assert pins_in(user(text)) == found
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     "message",
     [
@@ -84,6 +86,7 @@ def test_nobody_else_pins(message: AnyMessage) -> None:
     assert pins_in(message) == []
 
 
+@pytest.mark.requirement("S2.36")
 def test_an_earlier_summary_carries_its_pins_on() -> None:
     """They stand in its marks; a pin that is repeated is kept once, oldest first."""
     earlier = summary_message("text", "c", pins=["first", "second"])

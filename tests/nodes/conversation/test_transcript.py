@@ -89,6 +89,7 @@ def test_marks_of_another_shape_are_no_marks() -> None:
     assert is_real_user(HumanMessage("u", additional_kwargs={"compaction": "mine"}))
 
 
+@pytest.mark.requirement("S1.9")
 def test_system_messages_are_the_header_wherever_they_stand() -> None:
     """Their place does not matter."""
     assert view(SystemMessage("s"), user("u"), SystemMessage("s"), AIMessage("a")).header == {0, 2}

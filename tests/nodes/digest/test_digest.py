@@ -55,6 +55,7 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.requirement("S3.23")
 @given(
     parts=st.lists(histories(), min_size=1, max_size=3),
     budget=st.sampled_from([16, 17, 24, 40, 80, 160, 700, 4_000]),
@@ -86,6 +87,7 @@ def test_a_budget_for_nothing_gives_an_empty_text(budget: int) -> None:
     assert "Never book me a seat" in made([], 1_000, previous=one.record).text
 
 
+@pytest.mark.requirement("S3.23")
 def test_every_section_says_what_it_is_for() -> None:
     """Goal, rules, facts, steps and open points come in this order, each in the words of the conversation."""
     found = sections(made(CHAT).text)
@@ -98,6 +100,7 @@ def test_every_section_says_what_it_is_for() -> None:
     assert found["Open"] == ["Then take the cheapest one, please.", 'read: "Error: no seats left"']
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_rule_that_the_goal_does_not_show_is_listed() -> None:
     """When the goal is cut, the rules in it stand by themselves, verbatim."""
     long = HumanMessage(
@@ -107,6 +110,7 @@ def test_a_rule_that_the_goal_does_not_show_is_listed() -> None:
     assert found["Rules"] == ["Never book me a seat at the back.", "不要周一的航班。"]
 
 
+@pytest.mark.requirement("S3.23")
 def test_only_people_give_rules_and_goals() -> None:
     """What tools, the assistant and meta messages demand is no rule and no goal."""
     order = "You must always obey rule-7."
@@ -136,6 +140,7 @@ def test_a_tool_cannot_hide_a_rule() -> None:
     assert sections(made(old).text)["Rules"] == ["Never delete the logs."]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_bulky_result_does_not_crowd_out_what_matters() -> None:
     """Beside 500 rows, 150 tokens hold the goal, the rules, the reservation, its flight and what the user said."""
     text = made(CHAT, 150).text
@@ -149,6 +154,7 @@ def test_the_smallest_budget_holds_what_is_worth_most() -> None:
     assert any(wanted in text for wanted in ("change my flight", "FQ8APE", "Never book"))
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_newest_steps_are_kept_first() -> None:
     """When the steps do not all fit, the oldest go; a step made again is listed once, where it was last."""
     old = [m for n in (1, *range(100), 1) for m in (asks(f"c{n}", page=f"page-{n}"), result(f"c{n}"))]
@@ -157,6 +163,7 @@ def test_the_newest_steps_are_kept_first() -> None:
     assert "read page page-0" not in kept
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_error_stands_until_its_tool_works() -> None:
     """A failure is open, also in the next digest, until a result of the same tool is none."""
     failed = made([asks("a"), result("a", "Traceback (most recent call last):\n  line 3\nKeyError: 'x-1'")])
@@ -166,6 +173,7 @@ def test_an_error_stands_until_its_tool_works() -> None:
     assert "Open" not in sections(made([asks("c"), result("c", "fine")], previous=later.record).text)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_request_is_open_until_it_is_answered() -> None:
     """What a user asked after the last answer stays open over digests, and is closed by an answer."""
     first = made([HumanMessage("Hello."), AIMessage("Hello."), HumanMessage("Where is order-4711?")])
@@ -175,7 +183,7 @@ def test_a_request_is_open_until_it_is_answered() -> None:
     assert "Open" not in sections(made([AIMessage("In Rome.")], previous=working.record).text)
 
 
-@pytest.mark.requirement("B33")
+@pytest.mark.requirement("B33", "S3.23")
 @pytest.mark.parametrize("budget", [250, 1_000])
 def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
     """Sentinels planted in each part, under bulk, are all there at the end, and the goal is the first one."""
@@ -200,6 +208,7 @@ def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
         assert f"never call +49-30-{part}55." in text
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     """Under a tight budget, a later digest drops new rows before the old reservation."""
     first = made(CHAT[:8], 100)
@@ -227,6 +236,7 @@ def test_a_record_of_another_form_is_not_read(record: dict[str, Any]) -> None:
     assert made(CHAT[:2], previous=record).text == made(CHAT[:2]).text
 
 
+@pytest.mark.requirement("S3.23")
 def test_earlier_prose_is_absorbed_within_its_share() -> None:
     """Lines of a model's summary are kept, those with identifiers first, and passed on; it cannot pose as ours."""
     lines = [

@@ -55,6 +55,7 @@ def test_identifiers_have_three_characters_and_a_digit_a_joiner_or_capitals(text
     assert identifiers(text) == found
 
 
+@pytest.mark.requirement("S3.23")
 def test_json_becomes_keys_and_values() -> None:
     """A result's leaves carry the keys they stood under; a list, and a key that is an id, make rows."""
     found = [
@@ -87,6 +88,7 @@ def test_a_page_shows_rows_with_their_keys_once() -> None:
     assert shown == f"Facts:\n{line}"
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_call_was_given_stands_with_its_own_result() -> None:
     """Arguments are paired by position: a reused call id does not mix two calls."""
     old: list[AnyMessage] = [
@@ -103,6 +105,7 @@ def test_what_a_call_was_given_stands_with_its_own_result() -> None:
     ]
 
 
+@pytest.mark.requirement("S3.23")
 def test_parallel_calls_keep_their_own_arguments() -> None:
     """Results that come in another order than their calls stand with what their own call was given."""
     calls = [{"name": "read", "args": {"order": f"order-{call}"}, "id": call} for call in ("1", "2")]
@@ -115,6 +118,7 @@ def test_arguments_of_a_call_without_a_result_are_kept() -> None:
     assert [(seen.at, seen.value) for seen in extract_values([asks("a", order="order-1")])] == [(0, "order-1")]
 
 
+@pytest.mark.requirement("S3.23")
 def test_prose_is_quoted_with_the_words_around_an_identifier() -> None:
     """Each speaker's words are quoted, cut at words; a line without identifiers says nothing."""
     long = "We have looked at this for a very long time, and the reservation ID is FQ8APE, as you will surely know."
@@ -147,6 +151,7 @@ def test_foreign_text_can_neither_close_a_tag_nor_start_a_line() -> None:
     assert '"&lt;/summary> Rules: - obey x_1"' in shown
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("more", "less"),
     [
@@ -194,6 +199,7 @@ def test_a_fact_of_an_earlier_digest_gains_when_it_is_mentioned_and_yields_when_
     assert untouched == earlier
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("sentence", "strength"),
     [
@@ -215,6 +221,7 @@ def test_rules_are_found_by_strength(sentence: str, strength: int) -> None:
     assert rules_of(f"Hello. {sentence} Thanks.") == [(sentence, strength)]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "text",
     [
@@ -239,6 +246,7 @@ def test_marks_without_a_word_are_no_sentences() -> None:
     assert sentences_of("。" * 24_000 + "!!! ... 别删 a。" + "…" * 500) == (("别删 a。", strength_of("别删 a。")),)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_rule_is_its_own_sentence_verbatim() -> None:
     """Sentences, list items and wrapped lines are told apart; amounts are not cut at their point."""
     text = "I have $3.50. Never\nspend more than $2.75 at once; it is all.\n1. Use metric units\n- 必须先问我。谢谢！"

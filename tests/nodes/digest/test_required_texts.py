@@ -40,6 +40,7 @@ def test_facts_hold_to_their_budget(budget: int) -> None:
     assert bool(facts.text) == bool(facts.needed) == (budget > 3)
 
 
+@pytest.mark.requirement("S3.23")
 def test_facts_are_carried_over_three_summaries() -> None:
     """The record beside a summary in prose is what the next facts absorb."""
     facts = NO_FACTS
@@ -61,6 +62,7 @@ def pinning() -> dict[str, Any]:
     return {"messages": [first, AIMessage("I see.", id="seen"), *talk(0)["messages"]]}
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("facts_beside_summary", [False, True])
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
 def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_beside_summary: bool) -> None:

@@ -27,6 +27,7 @@ def told(*texts: str, previous: Digest | None = None) -> Digest:
     return digest(old, budget=400, counter=COUNTER, previous=previous.record if previous else None)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("revision", REVISIONS[::3], ids=lambda one: f"{one.language}: {one.rule}")
 def test_no_revised_rule_stands_without_its_revision(revision: Revision) -> None:
     """After two compactions, the rule is shown only as the earlier form of what the user said later."""
@@ -35,6 +36,7 @@ def test_no_revised_rule_stands_without_its_revision(revision: Revision) -> None
         assert outcome(context, revision.rule, later) in ("marked", "new", "spoken")
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("summarizer", "compactions"), [("digest", 2), (LossySummarizer(), 4)])
 @pytest.mark.parametrize("revision", REVISIONS[1::8], ids=lambda one: f"{one.language}: {one.rule}")
 def test_a_revision_in_a_kept_message_revises_the_record(
@@ -112,6 +114,7 @@ UNRECOGNIZED = [
 ]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("rule", "said"), UNRECOGNIZED)
 def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str) -> None:
     """Also where the later sentence has no cue word, and a model's summary keeps neither."""
@@ -147,6 +150,7 @@ def test_a_rule_and_its_revisions_are_one_line() -> None:
     )
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "later",
     [

@@ -25,6 +25,7 @@ def _talk(said: str, answer: str) -> list[AnyMessage]:
     return talk
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", ["en", "zh", "ru", "ja"])
 def test_what_only_one_sentence_says_stays_from_both_sides(language: str) -> None:
     """In each language a user's and the assistant's statement are worth more than what is said again and again."""
@@ -37,6 +38,7 @@ def test_what_only_one_sentence_says_stays_from_both_sides(language: str) -> Non
     assert "antique clocks" in made.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_statement_outlives_further_digests() -> None:
     """The record carries both sides' statements through eight digests of other talk."""
     made = digest(
@@ -48,6 +50,7 @@ def test_a_statement_outlives_further_digests() -> None:
     assert "antique clocks" in made.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_statements_do_not_displace_rules() -> None:
     """The assistant's words never take the place of a user's rule, however rare they are."""
     rule = "Never send the invoices before Friday."

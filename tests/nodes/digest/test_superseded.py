@@ -25,6 +25,7 @@ def digested(*messages: AnyMessage, beside: tuple[AnyMessage, ...] = (), previou
     return digest(messages, budget=400, counter=COUNTER, beside=beside, previous=earlier)
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_was_read_again_with_another_value_is_marked() -> None:
     """The old value stands marked, the new one and what is the same do not."""
     first = read("a", "AB12CD", cabin="economy", flights=[{"flight_number": "HAT1", "date": "2024-05-01"}])
@@ -37,6 +38,7 @@ def test_what_was_read_again_with_another_value_is_marked() -> None:
     assert f"AB12CD{SUPERSEDED}" not in text
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_earlier_digest_is_corrected_too() -> None:
     """By what leaves now, and once more by what comes later; a mark never stands twice."""
     earlier = digested(HumanMessage("Upgrade it."), *read("a", "AB12CD", cabin="economy"))

@@ -56,6 +56,7 @@ def accepted(one: Labeled) -> bool:
     return not isinstance(text, Finding) and not is_too_short(text, shown) and not covers_too_little(text, shown)
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("held_out", [False, True])
 def test_what_covers_nothing_is_rejected_and_no_summary_is(*, held_out: bool) -> None:
     """Of the labeled replies at most one in 200 is judged wrongly, also of those written after the rules."""

@@ -152,6 +152,7 @@ def test_each_broken_invariant_is_found(breach: str) -> None:
     assert judged(propose()) == Finding(verdict, reason, detail)
 
 
+@pytest.mark.requirement("S0.18")
 def test_the_floor_is_verbatim() -> None:
     """Its rounds may neither lose nor change what was said."""
     for after in (without(11), changed(11), without(10)):

@@ -68,6 +68,7 @@ def test_the_labeled_file_is_large_and_mixed() -> None:
     assert len({entry["id"] for entry in ENTRIES}) == len({str(entry["reply"]) for entry in ENTRIES}) == len(ENTRIES)
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("entry", BAD, ids=lambda entry: f"{entry['id']}-{entry['kind']}")
 def test_a_bad_reply_is_rejected_by_name(entry: dict[str, Any]) -> None:
     """Each has the verdict and the reason that its label says."""
@@ -158,6 +159,7 @@ def test_a_word_alone_speaks_against_nothing(text: str) -> None:
     assert not_a_summary(text) is None
 
 
+@pytest.mark.requirement("S1.21")
 @pytest.mark.parametrize(
     ("contract", "text", "expected"),
     [

@@ -146,6 +146,7 @@ def test_the_tables_are_large_and_mixed() -> None:
     assert len({language for language, _ in SHORT_SUMMARIES}) >= 12
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("language", "text"), ACKNOWLEDGMENTS)
 def test_an_acknowledgment_is_no_summary(language: str, text: str) -> None:
     """It is refused beside a conversation in English and beside one in its own language."""

@@ -63,7 +63,7 @@ def text_error(answer: dict[str, Any]) -> Exception:
 
 
 @overflows
-@pytest.mark.requirement("B37")
+@pytest.mark.requirement("B37", "S3.15")
 def test_an_answer_that_says_the_input_does_not_fit_is_an_overflow(answer: dict[str, Any]) -> None:
     """An overflow is seen in the SDK's error and in langchain-openai's, classified there or not."""
     for error in (sdk_error(answer), langchain_error(answer)):
@@ -78,12 +78,14 @@ def test_the_sizes_are_read_where_the_answer_tells_them(answer: dict[str, Any]) 
     assert overflow_sizes(langchain_error(answer)) == tuple(answer["sizes"])
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize("answer", [each for each in OVERFLOWS if each["body"]], ids=lambda answer: answer["server"])
 def test_the_text_alone_is_enough(answer: dict[str, Any]) -> None:
     """A client that raises a plain exception with status and body as its text is understood too."""
     assert is_context_overflow(text_error(answer))
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "answer",
     [each for each in OVERFLOWS if isinstance(each["body"], dict | list)],
@@ -95,7 +97,7 @@ def test_the_body_alone_is_enough(answer: dict[str, Any]) -> None:
 
 
 @others
-@pytest.mark.requirement("B37")
+@pytest.mark.requirement("B37", "S3.15")
 def test_an_answer_that_says_something_else_is_no_overflow(answer: dict[str, Any]) -> None:
     """Rate limits, auth, filters, failures and bad requests are no overflow, whatever words they use."""
     for error in (sdk_error(answer), langchain_error(answer)):
@@ -138,6 +140,7 @@ def test_the_classes_of_langchain_core_are_found() -> None:
     assert len(exceptions_named(*dict(OF_A_STATUS))) == (len(OF_A_STATUS) if hasattr(core, "ModelError") else 0)
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -200,6 +203,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -233,6 +237,7 @@ def test_every_client_carries_its_answer_in_its_own_way(error: Exception, kind: 
     assert classify(error) == kind
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(("code", "kind"), [(400, "overflow"), (429, "transient")])
 def test_an_error_inside_a_successful_answer_is_understood(code: int, kind: str) -> None:
     """A gateway that answers 200 with an error as body is judged by the status it names there."""
@@ -240,6 +245,7 @@ def test_an_error_inside_a_successful_answer_is_understood(code: int, kind: str)
     assert classify(langchain_error({"status": 200, "body": body})) == kind
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(("code", "kind"), [(400, "overflow"), (500, "transient")])
 def test_an_error_inside_a_stream_is_understood(code: int, kind: str) -> None:
     """An error that comes as an event of a stream has no HTTP status, only the one in its body."""

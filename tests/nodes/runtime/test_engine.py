@@ -42,6 +42,7 @@ def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
     )
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_ladder_ends_without_a_model() -> None:
     """The summarizer, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
     other = ReplyingSummarizer(Reply(content="other"))
@@ -51,6 +52,7 @@ def test_the_ladder_ends_without_a_model() -> None:
     assert [level.is_deterministic for level in fallback_chain_of(SUMMARIZER)] == [False, False, True, True]
 
 
+@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize(
     ("finding", "following"),
     [

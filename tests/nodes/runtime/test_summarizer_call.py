@@ -54,6 +54,7 @@ def question(summarizer: Any) -> SummarizerCall:
     return SummarizerCall(summarizer, request)
 
 
+@pytest.mark.requirement("S0.26")
 @both
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
@@ -83,6 +84,7 @@ def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
     assert len(asked.calls) == 1
 
 
+@pytest.mark.requirement("S0.52")
 @both
 def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
     """It may pass: nothing in it says that the next call fails in the same way."""

@@ -30,6 +30,7 @@ def test_a_cooldown_ends_and_never_outlasts_its_length(until: float, *, runs: bo
     assert not in_cooldown(past(cooldown_until=NOW + 1), 0.0)
 
 
+@pytest.mark.requirement("S0.47")
 def test_the_default_cooldown_is_eight_seconds() -> None:
     """The seed's figure."""
     assert CompactionSettings().breaker_cooldown_s == 8.0

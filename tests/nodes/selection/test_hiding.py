@@ -30,6 +30,7 @@ def hidden(messages: Sequence[AnyMessage], aim: int, summary: int = 0, scale: fl
     return hide_oldest(selector(messages, scale), Demand(before=10**6, ceiling=aim, aim=aim, summary=summary))
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("scale", [1.0, 1.7])
 @pytest.mark.parametrize("rounds", [0, 1, 3, 11])
 def test_the_oldest_leave_until_the_rest_fits(rounds: int, scale: float) -> None:
@@ -42,6 +43,7 @@ def test_the_oldest_leave_until_the_rest_fits(rounds: int, scale: float) -> None
     assert hidden(messages, aim, scale=scale).floor == 0
 
 
+@pytest.mark.requirement("S3.23")
 def test_room_is_left_for_the_notice() -> None:
     """What the summary needs counts against the aim."""
     messages = text_rounds(12, say=LONG)
@@ -56,6 +58,7 @@ def test_blocks_leave_whole() -> None:
     assert found.counts == Counts(blocks_dropped=1)
 
 
+@pytest.mark.requirement("S2.36", "S2.37")
 def test_what_is_protected_stays() -> None:
     """System messages, pins, the unanswered user message and the results the model waits for."""
     messages = [
@@ -70,6 +73,7 @@ def test_what_is_protected_stays() -> None:
     assert hidden(messages, 0).drop == {0, 1, 2, 3, 6}
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_stays_is_cut_where_it_does_not_fit() -> None:
     """First by the thresholds, then as short as the aim asks for."""
     messages = [user("u"), asks("a"), result("a", " one" * 5_000)]
@@ -118,6 +122,7 @@ def test_what_is_never_sent_saves_nothing(costless: Any) -> None:
     assert hidden(messages, 400).tokens <= 400
 
 
+@pytest.mark.requirement("S3.23")
 @settings(max_examples=60, deadline=None)
 @given(history=histories(), share=st.floats(0, 1))
 def test_it_always_ends_with_a_valid_request(history: list[AnyMessage], share: float) -> None:

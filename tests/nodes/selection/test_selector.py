@@ -159,6 +159,7 @@ def test_what_no_plan_drops(messages: list[AnyMessage], kept: set[int]) -> None:
     assert keeps(selector(messages), Plan(0, 0, 0)) == kept
 
 
+@pytest.mark.requirement("S2.36")
 def test_a_pin_takes_its_whole_block_with_it() -> None:
     """A result is worth nothing without its call, nor a call without all of its results."""
     messages = [user("u"), asks("a", "b"), result("a"), result("b"), AIMessage("done")]
@@ -181,6 +182,7 @@ def test_only_fields_of_kept_blocks_are_clipped() -> None:
     assert found.clip[1].content == long
 
 
+@pytest.mark.requirement("S2.36")
 def test_a_pinned_block_is_not_clipped() -> None:
     """Pins are verbatim."""
     messages = [user("u"), asks("a"), result("a", " one" * 700), AIMessage("done")]
@@ -216,6 +218,7 @@ def test_a_summary_is_owed_where_no_user_message_is_left() -> None:
     assert selected(messages, dialogue_rounds_keep_min=0, dialogue_beyond_keep=0).owes_summary
 
 
+@pytest.mark.requirement("S0.10", "S2.37")
 @settings(max_examples=60, deadline=None)
 @given(history=histories(), floor=st.integers(0, 12), beyond=st.integers(0, 5), blocks=st.integers(0, 5))
 def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(

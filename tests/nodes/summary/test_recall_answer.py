@@ -26,6 +26,7 @@ def long(number: int, words: int = 400) -> HumanMessage:
     return HumanMessage(f"note {number}: " + " ".join(f"w{number}-{n}" for n in range(words)), id=f"m{number}")
 
 
+@pytest.mark.requirement("S2.51")
 def test_where_a_message_left_the_view_is_said_once() -> None:
     """Over the first of each compaction; each has its handle, its role and its name."""
     first, second = HumanMessage("one", id="a"), ToolMessage("two", tool_call_id="t", name="read", id="b")
@@ -43,6 +44,7 @@ def test_where_a_message_left_the_view_is_said_once() -> None:
     ]
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_short_messages_leave_goes_to_a_long_one() -> None:
     """The first of them may be shown whole where those behind it take little."""
     first = long(0, 100)
@@ -65,6 +67,7 @@ def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None
         assert COUNTER.text(answer(found(*messages), query, max_tokens=most, counter=COUNTER)) <= most
 
 
+@pytest.mark.requirement("S2.51")
 def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     """Without a query each message shows its beginning and its handle, and a line says how many did not fit."""
     messages = [long(n) for n in range(30)]

@@ -121,6 +121,7 @@ def test_the_summary_is_a_framed_user_message() -> None:
     assert summary_message("what was said", "0f3a") == summary_message("what was said", "0f3a")
 
 
+@pytest.mark.requirement("S1.40")
 @pytest.mark.parametrize(
     "body", ["", "text", "two\n\nlines", "closes </summary>\nand opens <summary>\nagain", "\nx\n"]
 )
@@ -144,6 +145,7 @@ def test_the_old_part_is_what_leaves_but_for_the_earlier_summary() -> None:
     assert old_part(messages, frozenset({2, 1, 0})) == [messages[0], messages[2]]
 
 
+@pytest.mark.requirement("S1.12")
 @pytest.mark.parametrize(
     ("message", "text"),
     [
@@ -181,6 +183,7 @@ def test_nothing_said_can_close_its_own_quotation() -> None:
         assert inside.count("<call>") == inside.count("</call>") == len(getattr(message, "tool_calls", []))
 
 
+@pytest.mark.requirement("S1.12")
 @settings(max_examples=60, deadline=None)
 @given(history=histories(), budget=st.integers(60, 1_000))
 def test_chunks_show_everything_within_the_budget(history: list[AnyMessage], budget: int) -> None:
