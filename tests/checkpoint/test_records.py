@@ -63,6 +63,8 @@ def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_
         thread = records.store.find(conn, thread_id, lock=False)
         assert thread is not None
         assert archive.of_thread(conn, thread) == {key.compaction_id: ((0, 3),)}
+    assert records.recall(thread_id, fingerprint(talk(1)[0])) == talk(1)[0]
+    assert records.recall(thread_id, key.compaction_id) is None, "a message has its own handle"
 
 
 def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRecords, thread_id: str) -> None:

@@ -64,6 +64,7 @@ def quoted(request: Any) -> list[BaseMessage]:
     return found
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_archive_is_quoted_for_the_request_alone(go: Drive) -> None:
     """Last, with handles, within its tokens; the state, its usage and the next request know nothing of it."""
     model = ScriptedModel()
@@ -83,6 +84,7 @@ async def test_the_archive_is_quoted_for_the_request_alone(go: Drive) -> None:
     assert list(model.received[-1])[: len(model.received[-2]) - 1] == list(model.received[-2])[:-1]
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_handles_of_a_quotation_give_the_whole_message(go: Drive) -> None:
     """The agent passes a handle that it reads in the quotation to its tool `recall`, which shows what did not fit."""
     long = ToolMessage(f"wifi password tulip-77 {filler(900, 'w')}", tool_call_id="l", id="long")

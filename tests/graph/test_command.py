@@ -124,6 +124,7 @@ async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> 
     assert model.received[-1][-1].text == "/compact"
 
 
+@pytest.mark.requirement("S2.5")
 @pytest.mark.parametrize("everything", [True, False])
 async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> None:
     """The trigger says which word it is, and whether all of it is summarized."""
@@ -186,6 +187,7 @@ async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
     assert verdicts(graph) == ["refused"]
 
 
+@pytest.mark.requirement("S2.5")
 async def test_inside_a_parent_the_command_compacts_and_the_parent_answers(go: Drive) -> None:
     """Its model is its own; the message stays as it came."""
     inner = create_compaction_graph(

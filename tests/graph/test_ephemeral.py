@@ -102,6 +102,7 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
     assert [m.id for m in whole] == [m.id for m in held]
 
 
+@pytest.mark.requirement("S1.4")
 async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
     """Of reminders that no person wrote the newest stays; the older ones are in the transcript."""
     graph = agent(ephemeral_keep=1)
@@ -115,6 +116,7 @@ async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
     assert whole == [name for n in range(3) for name in (f"reminder-{n}", f"input-{n}")]
 
 
+@pytest.mark.requirement("S1.4")
 async def test_the_check_is_made_on_what_is_left(go: Drive) -> None:
     """A request that was over the trigger with its old pages is not compacted without them."""
     blocks = [message for n in range(4) for message in tool_block(n, 170, "look")]

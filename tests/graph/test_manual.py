@@ -69,6 +69,7 @@ async def test_a_long_focus_is_bounded(go: Drive) -> None:
     assert "compaction_request" not in values(graph)
 
 
+@pytest.mark.requirement("S2.56")
 async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
     """A short thread stays as it is, and nothing failed."""
     graph = agent()
@@ -111,6 +112,7 @@ async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> N
     assert graph.get_state(CONFIG).next == ()
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_wish_is_told_as_manual(go: Drive) -> None:
     """The event names the person as the trigger."""
     graph = agent()

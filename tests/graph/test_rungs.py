@@ -6,8 +6,22 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
-from tests.graph.harness import SUMMARY, Drive, agent, calm, filler, full, ledger, rounds, said, standing, verdicts
+from tests.graph.harness import (
+    SUMMARY,
+    WORDS,
+    Drive,
+    agent,
+    calm,
+    filler,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    verdicts,
+)
 
 MODEL, PIECES, FIRST, SECOND, DIGEST = (
     f"selective+{name}" for name in ("model", "model-pieces", "fallback-1", "fallback-2", "digest")
@@ -79,6 +93,18 @@ async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) 
     await go.invoke(graph, full())
     assert strategies(graph) == [MODEL]
     assert standing(graph)["level"] == (1 if helps else 2)
+
+
+@pytest.mark.requirement("S0.50")
+@pytest.mark.parametrize(("over", "tried"), [(0, [MODEL]), (1, [MODEL, FIRST])])
+async def test_the_limit_itself_is_not_over_it(go: Drive, over: int, tried: list[str]) -> None:
+    """There a failed summary may wait for the next turn; with one token more, the next level follows at once."""
+    earlier = rounds(8)
+    question = HumanMessage(filler(1_000 + over - total(WORDS, [*earlier, HumanMessage("")])), id="question")
+    assert total(WORDS, [*earlier, question]) == 1_000 + over
+    graph = agent(calm(), broken(), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
+    await go.invoke(graph, {"messages": [*earlier, question]})
+    assert strategies(graph) == tried
 
 
 @pytest.mark.requirement("S2.54")

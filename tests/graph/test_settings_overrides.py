@@ -18,6 +18,7 @@ async def trigger(go: Drive, graph: Any, **options: Any) -> list[int]:
     return [event["threshold"] for event in events(chunks, "PreCompactEvent")]
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("context", "expected"),
     [
@@ -35,6 +36,7 @@ async def test_a_run_changes_what_it_names(go: Drive, context: Any, expected: li
     assert (await trigger(go, agent(), context=context))[:1] == expected
 
 
+@pytest.mark.requirement("S2.57")
 async def test_a_change_holds_for_its_run_alone(go: Drive) -> None:
     """The next run is measured by the builder's settings again."""
     graph = agent()
@@ -96,6 +98,7 @@ async def test_a_parents_own_context_is_not_ours(go: Drive, context: Any) -> Non
     assert result["compaction"]["epoch"] == 1
 
 
+@pytest.mark.requirement("S4.29")
 async def test_confirmation_can_be_asked_for_in_one_run(go: Drive) -> None:
     """A run from a terminal may ask where the server's runs do not."""
     graph = agent()

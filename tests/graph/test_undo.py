@@ -62,6 +62,7 @@ def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared: dict[str, Any]) -> None:
     """All that was said stands again, byte for byte; later turns stay, and what was deleted stays deleted."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -104,6 +105,7 @@ async def release_off_loop(graph: Any) -> None:
     CompactionThread(graph, CONFIG).release()
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -144,6 +146,7 @@ async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared
     assert any(map(is_summary, there["messages"]))
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, Any]) -> None:
     """A message that a compaction only shortened has its own form again; one that was then deleted stays away."""
     graph = agent(**shared, tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
@@ -208,6 +211,7 @@ async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
         CompactionThread(graph, CONFIG).undo()
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
     """It stands where the compaction began, can be talked to, and the thread it came from does not change."""
     graph = agent(**shared)

@@ -181,6 +181,19 @@ def test_a_result_larger_than_the_window_is_clipped() -> None:
     assert "[TRUNCATED original~10001 tokens]" in str(found.new_messages[3].content)
 
 
+@pytest.mark.requirement("S2.28")
+def test_all_is_summarized_beside_a_result_that_has_to_be_clipped() -> None:
+    """Where the unread result is larger than the window, it stays shortened, and the rounds before it leave."""
+    messages = [*text_rounds(10, say=LONG), user("u"), asks("a"), result("a", "START" + LONG * 100)]
+    summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
+    settings = CompactionSettings(strategies=("full",))
+    found = compacted(messages, 2_000, settings=settings, summarizer=summarizer)
+    assert found.summary is not None
+    assert "what was said" in found.summary
+    assert [message.type for message in found.new_messages] == ["human", "human", "ai", "tool"]
+    assert str(found.new_messages[3].content).startswith("START one one")
+
+
 def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     """Its beginning stays, and there is no summary."""
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]

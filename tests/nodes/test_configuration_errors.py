@@ -57,6 +57,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
             "set of defaults to start from. A setting that you do not give has the preset's value.)"
         ),
     ),
+    "a long value": (
+        {"env": env(PREVIEW_TOKENS="x" * 100)},
+        (
+            f"LANGGRAPH_COMPACTION_PREVIEW_TOKENS = '{'x' * 59}…: Input should be a valid integer, unable to parse "
+            f"string as an integer ({PREVIEW})"
+        ),
+    ),
     "a switch where a number is meant": (
         {"yaml": section("{preview_tokens: yes}")},
         f"YAML: context_compaction.preview_tokens = true: this is no switch; {PREVIEW}",

@@ -3,6 +3,7 @@ import pytest
 from langgraph_compaction.checkpoint.compaction.search_terms import identifier_terms, language_of, query_terms, terms
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -28,6 +29,7 @@ def test_terms_are_what_a_person_would_look_for(text: str, found: list[str]) -> 
     assert terms(text) == found
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -60,6 +60,7 @@ def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
     assert load_settings(path if as_file else SEED) == load_settings(str(path)) == expected
 
 
+@pytest.mark.requirement("S4.45")
 def test_a_name_of_one_preset_implies_it() -> None:
     """`keep_recent_rounds` selects `recent_rounds`; the package's own name of the setting selects nothing."""
     weak = section("{keep_recent_rounds: 4}")
@@ -152,6 +153,7 @@ def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
     assert load_settings(text).triggers == (UsedRatio(ratio=0.6), Count(unit="turns", limit=9, full=True))
 
 
+@pytest.mark.requirement("S2.48")
 def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
     """The preset and the threshold may come from different sources."""
     weak = env(CONVERSATION_TURN_THRESHOLD="9")
@@ -177,6 +179,7 @@ def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     assert load_settings(yaml, env(PRESET="typed_rules")).strategies == ("typed_rules",)
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_any_source_the_preset_stands(preset: str) -> None:
     """A preset needs nothing but its name, and without any source the default preset is used."""
@@ -190,6 +193,7 @@ def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatc
     assert load_settings().preview_tokens == 200
 
 
+@pytest.mark.requirement("S2.57")
 def test_structured_variables_are_json() -> None:
     """Variables hold lists, objects or null; empty ones count as unset, and what is no setting is ignored."""
     given = env(
@@ -233,6 +237,7 @@ def test_allowed_classes_are_named_by_module() -> None:
             allowed_classes(wrong)
 
 
+@pytest.mark.requirement("S4.45")
 def test_every_alias_names_a_setting() -> None:
     """No alias has the name of a setting."""
     assert set(ALIASES.values()) <= set(CompactionSettings.model_fields)

@@ -176,6 +176,7 @@ def test_the_settings_say_which_set_a_model_is_told() -> None:
     assert summary_text(reply) == "用户要求修复登录，助手改动了 auth.py。"
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -196,6 +197,7 @@ async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
     assert (found.reason if isinstance(found, Finding) else found) == expected
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language) -> None:

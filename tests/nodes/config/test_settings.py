@@ -134,6 +134,7 @@ def test_overrides_know_every_setting_and_set_none() -> None:
         CompactionOverrides.model_validate({"summary_mode": "sometimes"})
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
     built = CompactionSettings(context_window=1_000, require_confirmation=True, breaker_cooldown_s=3)
@@ -145,6 +146,7 @@ def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     assert effective(built, CompactionOverrides()) is built
 
 
+@pytest.mark.requirement("S2.57")
 def test_overrides_are_validated_with_what_they_stand_over() -> None:
     """Overrides that are valid alone but not together are an error."""
     with pytest.raises(ValidationError, match="must be below trigger_ratio"):

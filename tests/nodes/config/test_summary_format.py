@@ -81,6 +81,7 @@ def test_the_recent_rounds() -> None:
     assert "---" not in written("recent_rounds")
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, language: Language) -> None:
@@ -101,6 +102,7 @@ def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     assert "form" not in marks(summary_message("s", "c"))
 
 
+@pytest.mark.requirement("S2.33")
 @given(BODIES, SHAPES, st.sampled_from([(), ("a pin",)]), st.sampled_from([None, FACTS]), st.booleans())
 def test_a_later_compaction_reads_every_form_back(
     body: str,

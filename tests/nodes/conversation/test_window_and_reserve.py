@@ -40,6 +40,7 @@ def test_the_trigger_is_a_share_of_the_window(window: int, ratio: float, trigger
     assert sizes(window, trigger_ratio=ratio, target_ratio=0.2).trigger == trigger
 
 
+@pytest.mark.requirement("S1.3")
 @pytest.mark.parametrize(
     ("window", "chosen", "max_tokens", "reserve"),
     [
@@ -84,6 +85,7 @@ def test_the_automatic_reserve_takes_half_of_what_lies_above_the_trigger(
     assert sizes(window, trigger_ratio=ratio).reserve == reserve
 
 
+@pytest.mark.requirement("S1.3")
 def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> None:
     """More than 5 % of the window, whether the model or the settings say it; never the automatic one."""
     for chosen in ({"max_tokens": 50_001}, {"output_reserve": 50_001}):
@@ -246,6 +248,7 @@ def test_whatever_the_fixed_part_the_limit_is_never_exceeded(
         assert found.limit - found.trigger >= min(window // 50, found.room // 4)
 
 
+@pytest.mark.requirement("S1.1")
 @given(
     window=WINDOWS,
     reserve=RESERVES,
@@ -274,6 +277,7 @@ def test_the_trigger_rises_with_the_ratio(
     assert low.trigger <= high.trigger
 
 
+@pytest.mark.requirement("S1.1")
 def test_of_several_triggers_the_lowest_counts() -> None:
     """Also for what the automatic reserve leaves above it."""
     found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)

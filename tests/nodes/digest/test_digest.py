@@ -127,6 +127,7 @@ def test_only_people_give_rules_and_goals() -> None:
     assert [line.split(":")[0] for line in found["Facts"]] == ["meta", "read", "assistant"]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_tool_cannot_hide_a_rule() -> None:
     """A rule that a tool's error repeats still stands among the rules."""
     old: list[AnyMessage] = [
@@ -148,6 +149,7 @@ def test_a_bulky_result_does_not_crowd_out_what_matters() -> None:
         assert wanted in text
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_smallest_budget_holds_what_is_worth_most() -> None:
     """In 16 tokens one of the most valuable things is said."""
     text = made(CHAT, 16).text
@@ -216,6 +218,7 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     assert "reservation_id FQ8APE" in later.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_record_repeats_its_digest() -> None:
     """Digesting nothing new shows the same text again."""
     one = made(CHAT, 200)

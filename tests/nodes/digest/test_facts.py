@@ -113,6 +113,7 @@ def test_parallel_calls_keep_their_own_arguments() -> None:
     assert [(seen.at, seen.value) for seen in extract_values(old)] == [(1, "order-2"), (2, "order-1")]
 
 
+@pytest.mark.requirement("S3.23")
 def test_arguments_of_a_call_without_a_result_are_kept() -> None:
     """An interrupted call's arguments stand at the call."""
     assert [(seen.at, seen.value) for seen in extract_values([asks("a", order="order-1")])] == [(0, "order-1")]
@@ -134,6 +135,16 @@ def test_prose_is_quoted_with_the_words_around_an_identifier() -> None:
         ("meta", '"job-17 is done"'),
         ("assistant", '"I see HAT136 now"'),
         ("read", '"row-5 of the table"'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "quoted"), [(" and no others", " and no others"), (" and also others", " and also")]
+)
+def test_a_quotation_ends_with_the_line_or_a_word(after: str, quoted: str) -> None:
+    """At most 14 characters behind the identifier are quoted."""
+    assert [seen.value for seen in extract_values([HumanMessage(f"The ID is FQ8APE{after}")])] == [
+        f'"The ID is FQ8APE{quoted}"'
     ]
 
 
@@ -175,6 +186,7 @@ def test_what_a_later_call_needs_is_worth_more(more: str, less: str) -> None:
     assert found[more] > 1.3 * found[less]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_value_counts_once_where_it_is_clearest() -> None:
     """A repeated identifier is worth its full worth in one place only."""
     old: list[AnyMessage] = [
@@ -186,6 +198,7 @@ def test_a_value_counts_once_where_it_is_clearest() -> None:
     assert all(first > 5 * other for other in others)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_fact_of_an_earlier_digest_gains_when_it_is_mentioned_and_yields_when_it_stands_again() -> None:
     """A mention in prose leaves the value to its old, clearer place; a keyed one takes it over with its worth."""
     earlier = Entry("Facts", 3, 1.0, "FQ8APE", key="reservation_id")

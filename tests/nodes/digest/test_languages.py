@@ -35,6 +35,7 @@ def test_rules_survive_eight_compactions(language: str) -> None:
     assert [line for line in listed_rules(context) if not any(rule in line for rule in rules)] == []
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", ["en", "hi"])
 def test_rules_stand_beside_the_summaries_of_a_model_that_loses_them(language: str) -> None:
     """After twelve compactions of a few hundred tokens each, all six rules still stand beside the summary."""

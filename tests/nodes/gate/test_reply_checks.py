@@ -85,6 +85,7 @@ FINE = "It costs 4 euros. It is valid on Mondays. It is green. It is small."
 STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot continue without it."
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("bad", "reason", "good"),
     [

@@ -154,6 +154,7 @@ def test_an_acknowledgment_is_no_summary(language: str, text: str) -> None:
         assert not_a_summary(text) or is_too_short(text, conversation)
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("language", "text"), SHORT_SUMMARIES)
 def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
     """Where it carries something of the conversation, or says enough by itself in another language."""
@@ -161,6 +162,7 @@ def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
     assert not any(is_too_short(text, conversation) for conversation in {shown("en"), shown(language)})
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("little", "enough"),
     [

@@ -103,6 +103,7 @@ def test_the_first_section_absorbs_an_earlier_summary() -> None:
     assert found.seen["full"] == ["m0", "m1", "m2", "m3"]
 
 
+@pytest.mark.requirement("S2.26")
 def test_a_large_section_is_shown_chunk_by_chunk() -> None:
     """Each chunk updates the summary of its own section."""
     summarizer = Scripted()
@@ -112,6 +113,7 @@ def test_a_large_section_is_shown_chunk_by_chunk() -> None:
     assert found.calls == 3
 
 
+@pytest.mark.requirement("S2.26")
 def test_in_pieces_each_section_is_split() -> None:
     """As the level says: pieces, then all pieces of the section together."""
     summarizer = Scripted()
@@ -158,6 +160,7 @@ def test_a_section_that_fails_otherwise_ends_the_attempt() -> None:
     assert (found.finding.reason, found.calls, found.output_tokens) == ("refusal", 3, 6)
 
 
+@pytest.mark.requirement("S2.26")
 @pytest.mark.parametrize(("budget", "calls"), [(2 * LEAST_SECTION + 16, 2), (2 * LEAST_SECTION + 15, 1)])
 def test_under_a_small_budget_one_summary_says_it_all(budget: int, calls: int) -> None:
     """Forty tokens a section, and the headings, are the least."""

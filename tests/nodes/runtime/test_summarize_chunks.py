@@ -142,6 +142,7 @@ def test_what_only_the_next_call_reads_may_not_be_much_longer_than_asked(*, in_p
     assert WORDS.text(last.body) > 300
 
 
+@pytest.mark.requirement("S3.1")
 def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_between() -> None:
     """And the ledger is told how much of it was seen."""
     talk = "and so on " * 200

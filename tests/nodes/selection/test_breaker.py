@@ -62,6 +62,7 @@ def test_the_frequency_can_be_left_out() -> None:
     assert not is_too_frequent(past(recent=(9, 9, 9), calls=9), settings)
 
 
+@pytest.mark.requirement("S0.48")
 @pytest.mark.parametrize(
     ("known", "reason"),
     [

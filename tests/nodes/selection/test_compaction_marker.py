@@ -31,6 +31,7 @@ def test_the_marker_is_taken_out_of_the_answer(said: str, left: str) -> None:
     assert answer.text == said, "the message given is not changed"
 
 
+@pytest.mark.requirement("S2.4")
 @pytest.mark.parametrize(
     "said",
     [
@@ -52,6 +53,7 @@ def test_code_and_quotations_say_nothing(said: str) -> None:
     assert remove_marker(AIMessage(said), MARKER) is None
 
 
+@pytest.mark.requirement("S2.4")
 def test_only_text_blocks_speak() -> None:
     """Thoughts and other blocks stay as they are; a block that was nothing else goes; calls stay."""
     thought = {"type": "thinking", "thinking": MARKER, "signature": "s"}
@@ -64,6 +66,7 @@ def test_only_text_blocks_speak() -> None:
     assert remove_marker(AIMessage([thought], tool_calls=[call]), MARKER) is None
 
 
+@pytest.mark.requirement("S2.4")
 def test_any_text_can_be_the_marker() -> None:
     """It is no pattern."""
     assert remove_marker(AIMessage("a (.*) b"), "(.*)") == AIMessage("a  b")

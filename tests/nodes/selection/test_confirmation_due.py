@@ -43,6 +43,7 @@ def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
     assert [decide(901, SIZES, standing, answered=answered) for answered in (False, True)] == ["compact"] * 2
 
 
+@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(("size", "decision"), [(800, "declined"), (849, "declined"), (850, "confirm")])
 def test_a_declined_question_is_asked_again_after_growth(size: int, decision: str) -> None:
     """Five percent of the window, counted from where it was declined."""
@@ -66,6 +67,7 @@ def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
     assert decide(800, SIZES, TriggerHistory(declined_at=800)) == "compact"
 
 
+@pytest.mark.requirement("S0.48")
 def test_a_cooldown_comes_before_the_question() -> None:
     """While the breaker suspends compactions, a person is not asked to confirm one."""
     assert decide(800, SIZES, TriggerHistory(asks_first=True, suspension_reason="frequency")) == "deferred"

@@ -61,6 +61,7 @@ def test_the_newest_results_of_a_tool_stay(keep: int, gone: set[int]) -> None:
         assert short.additional_kwargs["compaction"]["clipped"]
 
 
+@pytest.mark.requirement("S1.4")
 def test_each_tool_counts_its_own_results() -> None:
     """A tool that says nothing keeps all of its results, and calls of several tools at once are told apart."""
     messages = [user("u"), *call("look", "read"), *call("read", "look", first=2), AIMessage("done")]
@@ -76,6 +77,7 @@ def test_nothing_is_ephemeral_by_itself(messages: list[AnyMessage]) -> None:
     assert chosen(messages, keep=0) == Choice()
 
 
+@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize(("keep", "gone"), [(None, set[int]()), (0, {2, 4}), (1, {2}), (2, set[int]())])
 def test_marked_results_count_with_the_setting(keep: int | None, gone: set[int]) -> None:
     """Of each tool; without the setting all stay."""
@@ -84,6 +86,7 @@ def test_marked_results_count_with_the_setting(keep: int | None, gone: set[int])
     assert chosen(messages, keep=keep).clip.keys() == gone
 
 
+@pytest.mark.requirement("S1.4")
 def test_a_tool_says_its_own_number() -> None:
     """Which counts before the mark."""
     look = call("look", additional_kwargs=marked())
@@ -91,6 +94,7 @@ def test_a_tool_says_its_own_number() -> None:
     assert chosen(messages, {"look": 2}, keep=0).clip.keys() == {2}
 
 
+@pytest.mark.requirement("S1.4")
 def test_marked_meta_messages_leave() -> None:
     """They belong to no block: the older ones are dropped. What a person says, an answer, a summary never is."""
     now = HumanMessage("it is now", additional_kwargs=marked(is_meta=True))
@@ -102,6 +106,7 @@ def test_marked_meta_messages_leave() -> None:
     assert chosen(messages, keep=0).drop == {2, 4}
 
 
+@pytest.mark.requirement("S1.4")
 def test_what_the_model_has_not_read_yet_stays() -> None:
     """Three looks at once, of which one may stay: all are read first."""
     messages = [user("u"), *call("look"), *call("look", "look", "look")]

@@ -60,6 +60,7 @@ def test_the_scope_all_keeps_nothing_that_may_leave() -> None:
     assert found.floor == 0
 
 
+@pytest.mark.requirement("S0.18")
 def test_blocks_go_before_rounds_do() -> None:
     """Where five blocks do not fit, fewer are kept, and all twelve rounds stay."""
     messages = [*text_rounds(11), user("u"), *tool_blocks(5, " one" * 500), AIMessage("done")]
@@ -69,6 +70,7 @@ def test_blocks_go_before_rounds_do() -> None:
     assert found.tokens + 50 <= 1_700
 
 
+@pytest.mark.requirement("S3.23")
 def test_fields_are_shortened_before_rounds_go() -> None:
     """A single block over the ceiling is cut to what is left."""
     messages = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000)]
@@ -78,6 +80,7 @@ def test_fields_are_shortened_before_rounds_go() -> None:
     assert 300 < found.tokens <= 400
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
     """Twelve rounds that do not fit become six; where those fit and miss the aim, three."""
     messages = text_rounds(12, say=" one" * 100)
@@ -88,6 +91,7 @@ def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
     assert choose(selector(messages), demand(each)) is None
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
     """The largest preview at which the goal is reached, and the smallest where none reaches it."""
     messages = [user("u"), asks("a"), result("a", " one" * 2_000)]

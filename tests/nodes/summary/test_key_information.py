@@ -46,6 +46,12 @@ def test_the_order_is_fixed() -> None:
     ]
 
 
+@pytest.mark.requirement("S2.30")
+def test_quotation_marks_stay_as_they_are() -> None:
+    """Only what could close the quotation is escaped."""
+    assert section("goal", 'Port "it" to <C> & test.').splitlines()[2] == 'Port "it" to &lt;C&gt; &amp; test.'
+
+
 @pytest.mark.requirement("S2.36")
 def test_pins_stand_behind_the_goal_where_they_are_named() -> None:
     """Pins that the setting does not name stand after the summary."""

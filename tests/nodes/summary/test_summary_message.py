@@ -133,12 +133,14 @@ def test_a_summary_that_leaves_is_read_back_whole(body: str) -> None:
     assert earlier_summary([summary_message(body, "one")]) == EarlierSummary(body=body)
 
 
+@pytest.mark.requirement("S1.40")
 def test_of_several_summaries_none_is_lost() -> None:
     """Of several summaries all texts are handed on, in order, and no record, which would cover one of them only."""
     leaving = [summary_message("first", "one", {"v": 1}), user("u"), summary_message("second", "two", {"v": 1})]
     assert earlier_summary(leaving) == EarlierSummary(body="first\n\nsecond")
 
 
+@pytest.mark.requirement("S1.12")
 def test_the_old_part_is_what_leaves_but_for_the_earlier_summary() -> None:
     """The summarized messages are in the conversation's order, without earlier summaries."""
     messages = numbered([user("u"), summary_message("s", "one"), AIMessage("a"), user("v")])
@@ -198,7 +200,7 @@ def test_chunks_show_everything_within_the_budget(history: list[AnyMessage], bud
         assert all(shown < of for shown, of in part.cut.values())
 
 
-@pytest.mark.requirement("B34")
+@pytest.mark.requirement("B34", "S1.12")
 def test_a_message_over_the_budget_shows_both_ends() -> None:
     """A message over the budget is shown by its beginning and its end, and recorded with both sizes."""
     message = result("a", "FIRST" + " one" * 5_000 + " LAST", id="m0")
@@ -223,6 +225,7 @@ def test_chunks_are_as_few_as_fit() -> None:
     assert chunks([], 100, COUNTER) == []
 
 
+@pytest.mark.requirement("S1.12")
 def test_texts_of_a_chunk_stand_under_each_other() -> None:
     """Small messages share one chunk, joined by line breaks."""
     messages: list[Any] = numbered([user("u"), AIMessage("a")])

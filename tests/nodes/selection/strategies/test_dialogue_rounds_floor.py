@@ -4,6 +4,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan, plans
 
 
+@pytest.mark.requirement("S0.18")
 def test_the_plans_give_up_the_floor_last() -> None:
     """Five blocks and twelve rounds; then fewer blocks, then shorter fields, then fewer rounds, by halves."""
     found = list(plans(CompactionSettings(tool_blocks_keep_unread=False)))
@@ -15,6 +16,7 @@ def test_the_plans_give_up_the_floor_last() -> None:
     assert spared == [Plan(12, 5, 5, spare=True), Plan(12, 0, 5, spare=True), *found]
 
 
+@pytest.mark.requirement("S0.18")
 @pytest.mark.parametrize(("floor", "floors"), [(0, [0]), (1, [1]), (2, [2, 1]), (7, [7, 3, 1])])
 def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> None:
     """Down to one round, or none where none was asked for."""

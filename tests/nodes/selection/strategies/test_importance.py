@@ -83,6 +83,7 @@ def test_words_stand_beside_chinese_without_a_blank() -> None:
     assert score(AIMessage("修复了error了" + LONG), CompactionSettings(keyword_languages=("en",))) == 4.5
 
 
+@pytest.mark.requirement("S2.22")
 @pytest.mark.parametrize("text", ["<Pin> keep this", "!!!COMPLETE!!!", "!!!SUMMARY!!!"])
 def test_markers_count_only_by_their_author(text: str) -> None:
     """What a tool says is neither a pin nor a marker."""
@@ -113,12 +114,14 @@ def test_the_newest_low_ones_stay_too(keep: int) -> None:
     assert dropped("importance", messages) == low[:5]
 
 
+@pytest.mark.requirement("S2.22")
 @pytest.mark.parametrize(("count", "left"), [(9, 0), (10, 5)])
 def test_not_in_a_short_talk(count: int, left: int) -> None:
     """Ten messages are the fewest."""
     assert len(dropped("importance", talk(count), importance_keep_low=0)) == left
 
 
+@pytest.mark.requirement("S2.22")
 def test_not_where_nothing_is_low() -> None:
     """Or no more than stay anyway."""
     assert selected("importance", talk(20, reply="修复错误")) is None

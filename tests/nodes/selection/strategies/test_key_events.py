@@ -51,12 +51,14 @@ def test_it_is_summarized() -> None:
     assert found.summarize is True
 
 
+@pytest.mark.requirement("S2.24")
 def test_the_results_of_a_call_stay_with_it() -> None:
     """A plain result is no event by itself."""
     messages = [*talk(8)[1:], asks("a", "b"), result("a", "plain" + LONG), result("b"), AIMessage("so")]
     assert dropped("key_events", messages, key_events_keep_other=0) == [1, 3, 5, 7, 11]
 
 
+@pytest.mark.requirement("S2.24")
 @pytest.mark.parametrize(("count", "left"), [(9, 0), (10, 5)])
 def test_not_in_a_short_talk(count: int, left: int) -> None:
     """Ten messages are the fewest."""

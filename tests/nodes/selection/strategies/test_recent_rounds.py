@@ -137,11 +137,13 @@ def test_the_golden_figures_of_the_original() -> None:
     assert told.saved_ratio == pytest.approx(0.64)
 
 
+@pytest.mark.requirement("S2.36")
 def test_pins_stay() -> None:
     """Wherever they stand."""
     assert 0 not in selected([pinned("never push"), *text_rounds(6)]).drop
 
 
+@pytest.mark.requirement("S4.7")
 @given(histories())
 def test_any_history_keeps_what_must_stay_and_whole_blocks(messages: list[AnyMessage]) -> None:
     """In both ways of counting."""

@@ -206,6 +206,7 @@ def test_calls_leave_with_their_results_only() -> None:
     assert left(messages, type_rules={**rules, "tool_result": TypeRule(action="drop")}) == [0, 1, 2]
 
 
+@pytest.mark.requirement("S1.24")
 def test_a_result_that_says_what_it_is_follows_the_rule_of_that_type() -> None:
     """A skill that a tool loaded leaves with its call, and is none of the three newest results."""
     loaded = result("s", additional_kwargs={"compaction": {"kind": "skill_prompt"}})
@@ -213,6 +214,7 @@ def test_a_result_that_says_what_it_is_follows_the_rule_of_that_type() -> None:
     assert left(messages) == [*range(7), 9]
 
 
+@pytest.mark.requirement("S2.36")
 def test_what_must_stay_stays() -> None:
     """Pins, and the user message that has no answer yet."""
     messages = [pinned("keep"), *(user(f"said {n}") for n in range(9)), AIMessage("done"), user("now?"), meta("m")]
@@ -255,6 +257,7 @@ def test_no_history_is_broken(messages: list[AnyMessage]) -> None:
             check_transition(messages, after)
 
 
+@pytest.mark.requirement("S1.35")
 @pytest.mark.parametrize(("space", "fits"), [(49, False), (50, True)])
 def test_room_is_kept_for_a_summary_that_is_owed(space: int, fits: bool) -> None:
     """Where a pinned text leaves with its message, a summary has to carry it on, whatever the rules need."""
