@@ -116,7 +116,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 def test_a_stalled_summarizer_is_left_behind() -> None:
     """The time covers the whole question; its thread is a daemon and ends when it is let go."""
     stalled, before = StalledSummarizer(), set(threading.enumerate())
-    with pytest.raises(SummaryTimeoutError):
+    with pytest.raises(SummaryTimeoutError, match=r"no answer within 0\.05 s"):
         run(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
     assert stalled.calls == 1
     left = [one for one in threading.enumerate() if one.name == "compaction-summary" and one not in before]
