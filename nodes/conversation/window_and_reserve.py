@@ -15,6 +15,8 @@ of less than 65,536 tokens the smallest reserve is a sixteenth of the window."""
 LARGE_RESERVE = 0.05
 """If the reserve that is set is a larger share of the window than this, ratios in the settings are shares of the
 limit instead of the window."""
+LEAST_BESIDE_PINS = 128
+"""Tokens that pins leave at least: the shortest summary, which tells of a removed step, and a short question."""
 RECALL_SHARE = 0.05
 """Share of the room that `auto_recall` may take."""
 MAX_RECALLED = 1_000
@@ -55,8 +57,8 @@ class Sizes:
 
     @property
     def most_pinned(self) -> int:
-        """Tokens that pins may hold together: half of the room."""
-        return self.room // 2
+        """Tokens that pins may hold together: half of the room, and `LEAST_BESIDE_PINS` less than the room."""
+        return max(0, min(self.room // 2, self.room - LEAST_BESIDE_PINS))
 
     @property
     def base(self) -> int:

@@ -18,12 +18,15 @@ from ..conversation.message_marks import NAMED_CHARACTERS, is_pinned, is_summary
 from ..conversation.tokens import total
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
+from .engine import shortest_summary
 from .node_context import NodeContext
 
 SYSTEM_REFUSED = "system_message_over_limit"
 """Reason of the verdict `refused` if new system messages left too little room."""
 LEAST_ROOM = 0.04
 """Share of the limit that a new system message must leave to the rest of the conversation."""
+SHORT_QUESTION = 16
+"""Tokens of a short question, for which a new system message leaves room beside the shortest summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +48,9 @@ class Admission:
 def admit(context: NodeContext) -> Admission:
     """Return which new system messages and pins have room; a message whose pin has none is unpinned.
 
-    New system messages must leave `LEAST_ROOM` of the limit, and twice the tokens of the pins that the thread has
-    admitted. Pins may hold half of the room, as with `CompactionThread.pin`. Those that the thread has admitted come
+    New system messages must leave `LEAST_ROOM` of the limit, the tokens of the shortest summary and of a short
+    question, and twice the tokens of the pins that the thread has admitted. Pins may hold half of the room, as with
+    `CompactionThread.pin`. Those that the thread has admitted come
     first, then the new ones in their order.
     Raises `SettingsError` if the system prompt and the tools leave no room.
     """
@@ -89,12 +93,14 @@ def _too_large(
 ) -> list[AnyMessage]:
     """Return the new system messages with which less than `LEAST_ROOM` of the limit is left, or too little for pins.
 
-    The pins that the thread has admitted must not hold more than half of what is left.
+    What is left holds the shortest summary and a short question, also in a small window. The pins that the thread has
+    admitted must leave room for these too, and must not hold more than half of what is left.
     """
-    limit, held = context.after({}, []).sizes.limit, context.meter.overhead
+    empty, held = context.after({}, []), context.meter.overhead
+    limit, least = empty.sizes.limit, shortest_summary(empty.call) + context.meter.scaled(SHORT_QUESTION)
     pins = {name: unit for name, unit in _pinned(context).items() if name in context.compaction.get("admitted", ())}
     pinned = context.meter.scaled(sum(total(context.counter, unit) for unit in pins.values()))
-    most = limit - max(int(limit * LEAST_ROOM), pinned * 2)
+    most = limit - max(int(limit * LEAST_ROOM), pinned + least, pinned * 2)
     held += total(context.counter, [message for name, message in system.items() if name not in new])
     refused = list[AnyMessage]()
     for message in new.values():

@@ -210,6 +210,16 @@ def frame(call: Call, parts: SummaryParts) -> int:
     return call.meter.scaled(call.meter.counter.message(parts.message(".", ANY_ID)))
 
 
+def shortest_summary(call: Call) -> int:
+    """Return the tokens of the summary of the last level, with the sentence about a removed step."""
+    parts = SummaryParts(
+        format_choice=_format_choice(call.settings, 1, last=True),
+        handles=(ANY_ID,) if call.names_handles else None,
+        step=STEP,
+    )
+    return frame(call, parts) + call.meter.scaled(LEAST_SUMMARY[0])
+
+
 def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
     """Return the tokens to reserve for the user's rules beside a summary, at most their share of the room."""
     if not call.settings.facts_beside_summary:

@@ -37,6 +37,13 @@ def pinned_block() -> list[AnyMessage]:
     ]
 
 
+def interrupted_step() -> list[AnyMessage]:
+    """A long tool block in which a result is missing, and a question: the summary has to tell of the step."""
+    asked: list[Any] = [{"name": "read", "args": {"n": n}, "id": f"c{n}"} for n in range(200)]
+    results = [ToolMessage("done", tool_call_id=f"c{n}", id=f"r{n}") for n in range(199)]
+    return [AIMessage("", tool_calls=asked, id="step"), *results, HumanMessage("and now?")]
+
+
 SYSTEM = SystemMessage(filler(1_500), id="system")
 INPUTS: dict[str, list[list[AnyMessage]]] = {
     "two pins": [[pinned(600, "p")], [pinned(600, "q")]],
@@ -51,6 +58,12 @@ INPUTS: dict[str, list[list[AnyMessage]]] = {
     ],
     "a system message beside pins": [[pinned(450, "p")], [SystemMessage(filler(400), id="s"), HumanMessage("and?")]],
     "many system messages": [[*[SystemMessage(filler(80), id=f"s{n}") for n in range(30)], HumanMessage("and?")]],
+    "a system message that leaves no room for the summary of a step": [
+        [SystemMessage(filler(940), id="s"), *interrupted_step()]
+    ],
+    "a pin that leaves no room for the summary of a step": [
+        [SystemMessage(filler(880), id="s"), pinned(48, "p"), *interrupted_step()]
+    ],
     "pinned texts beside pins": [[pinned(480, "p")], [HumanMessage(f"<Pin>{filler(480, 't')}</Pin>")]],
 }
 
