@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from types import FunctionType
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import tiktoken
 import tiktoken_ext.openai_public as definitions
@@ -38,6 +38,8 @@ CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
 """Content blocks that repeat a tool call, by type: the keys of the call's id and of its arguments."""
 
 _CACHED_COUNTS = 32_768
+_KEY_CHARS = 64
+"""Maximum length of a text that is the key of its own cached count; a longer text is represented by its hash."""
 _COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
 _MEDIA_BLOCKS = frozenset(
     {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "video", "document", "media"}
@@ -88,7 +90,12 @@ def call_texts(message: AIMessage) -> list[str]:
 
 def arguments_json(arguments: Mapping[str, Any]) -> str:
     """Return the arguments of a call as JSON; values that JSON does not support, such as dates, become texts."""
-    return json.dumps(arguments, ensure_ascii=False, default=str)
+    return encoded_json(arguments)
+
+
+encoded_json: Final = json.JSONEncoder(ensure_ascii=False, default=str).encode
+"""Encode a value as JSON; `json.dumps` with these options makes an encoder at every call, which takes most of its
+time."""
 
 
 def media_blocks(message: BaseMessage) -> int:
@@ -108,7 +115,7 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
     for key in ("text", "thinking", "reasoning", "refusal"):
         if isinstance(value := block.get(key), str):
             return value
-    return json.dumps(block, ensure_ascii=False, default=str)
+    return encoded_json(block)
 
 
 class TextCounter:
@@ -118,7 +125,7 @@ class TextCounter:
         self.name = name
         self._count = count
         self._head = head
-        self._counts: dict[bytes, int] = {}
+        self._counts: dict[str | bytes, int] = {}
 
     def text(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -295,7 +302,7 @@ class _MessagesCounter(TextCounter):
             lambda text: max(0, -self._empty + self._whole([HumanMessage(text)])),
         )
         self._function = count
-        self._messages: dict[bytes, int] = {}
+        self._messages: dict[str | bytes, int] = {}
 
     @cached_property
     def _empty(self) -> int:
@@ -363,5 +370,7 @@ def _called(call: Callable[[], Any], name: str, what: str, asked: str) -> Any:
         raise TokenCounterError(f"token_counter: {name} raised {type(error).__name__} for {what}: {asked}") from error
 
 
-def _key(text: str) -> bytes:
+def _key(text: str) -> str | bytes:
+    if len(text) <= _KEY_CHARS:
+        return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -284,22 +284,22 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
 def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
     """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit."""
 
-    def fits(chosen: Sequence[int]) -> bool:
-        return counter.text(_rendered(entries, chosen)) <= budget
+    def left_after(chosen: Sequence[int]) -> int:
+        return budget - counter.text(_rendered(entries, chosen))
 
     low, high = 0, 16
-    while high < len(ranked) and fits(ranked[:high]):
+    while high < len(ranked) and left_after(ranked[:high]) >= 0:
         low, high = high, 2 * high
     high = min(high, len(ranked))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(ranked[:middle]) else (low, middle - 1)
+        low, high = (middle, high) if left_after(ranked[:middle]) >= 0 else (low, middle - 1)
     chosen = list(ranked[:low])
-    left = budget - counter.text(_rendered(entries, chosen))
+    left = left_after(chosen)
     for index in ranked[low : low + _FURTHER_TRIES]:
-        if counter.text(entries[index].value) <= left and fits([*chosen, index]):
+        if counter.text(entries[index].value) <= left and (rest := left_after([*chosen, index])) >= 0:
             chosen.append(index)
-            left = budget - counter.text(_rendered(entries, chosen))
+            left = rest
     return chosen if left >= 0 else []
 
 

@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.clipping import without_clip_marker
 from ..conversation.message_marks import is_real_user
-from ..conversation.tokens import texts_of
+from ..conversation.tokens import encoded_json, texts_of
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers, identifiers_with_digit, is_capitalized_word, spans
 from ..text.quoting import one_line, quoted, quoted_if_spaced
@@ -180,7 +180,7 @@ def _dotted(left: str, right: str) -> str:
 
 
 def _shown(leaf: Any) -> str:
-    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False, default=str)[:LONGEST_VALUE]
+    return leaf if isinstance(leaf, str) else encoded_json(leaf)[:LONGEST_VALUE]
 
 
 def _plain(key: str, leaf: Any) -> float:
@@ -199,7 +199,7 @@ def _quotations(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return a quotation for each group of identifiers that are close together, with these identifiers."""
     return tuple(
         (quoted(one_line(line[start:end])), marks)
-        for line in without_clip_marker(text).splitlines()
+        for line in filter(None, without_clip_marker(text).splitlines())
         for start, end, marks in _groups(line)
     )
 

@@ -293,20 +293,28 @@ class Selector:
         `calls` is the threshold for calls' arguments, `results` the one for results, `keep` a clipped field's size,
         all in tokens. With `texts` the text next to calls is clipped too, over the threshold `calls`.
         """
-        counter, recall, short = self.meter.counter, self.settings.recall, dict[int, AnyMessage]()
-        for index in self._clippable(kept):
-            message = self.view.messages[index]
+        found = {index: self._clipped(index, calls, results, keep, texts) for index in self._clippable(kept)}
+        return {index: new for index, new in found.items() if new is not None}
+
+    def _clipped(self, index: int, calls: int, results: int, keep: int, texts: bool) -> AnyMessage | None:
+        """Return the clipped copy of one message, `None` if it would not be shorter; most plans ask for the same."""
+        name = (index, calls, results, keep, texts)
+        if name not in self._copies:
+            message, counter, recall = self.view.messages[index], self.meter.counter, self.settings.recall
+            new: AnyMessage = message
             if isinstance(message, AIMessage):
-                called = clip_calls(message, threshold=calls, keep=keep, counter=counter)
-                said = clip_text(called, threshold=calls, keep=keep, counter=counter, recall=recall)
-                new: AnyMessage = said if texts else called
+                new = clip_calls(message, threshold=calls, keep=keep, counter=counter)
+                if texts:
+                    new = clip_text(new, threshold=calls, keep=keep, counter=counter, recall=recall)
             elif isinstance(message, ToolMessage):
                 new = clip_result(message, threshold=results, keep=keep, counter=counter, recall=recall)
-            else:
-                continue
-            if new is not message and counter.message(new) < counter.message(message):
-                short[index] = new
-        return short
+            shorter = new is not message and counter.message(new) < counter.message(message)
+            self._copies[name] = new if shorter else None
+        return self._copies[name]
+
+    @cached_property
+    def _copies(self) -> dict[tuple[int, int, int, int, bool], AnyMessage | None]:
+        return {}
 
     def _clippable(self, kept: frozenset[int]) -> list[int]:
         """Return the indexes of kept messages in tool blocks whose fields may be clipped: all that are not pinned."""

@@ -22,7 +22,8 @@ def one_line(text: str, limit: int | None = None) -> str:
     """
     if limit is not None:
         text = text[: 4 * limit]  # bounds the work on a huge text: below, only white space shortens it
-    flat = " ".join(_UNPRINTABLE.sub(" ", text).split())
+    printable = text if text.isprintable() else _UNPRINTABLE.sub(" ", text)
+    flat = " ".join(printable.split())
     clipped = flat if limit is None else clip(flat, limit)
     return clipped.replace("<", "&lt;")
 
