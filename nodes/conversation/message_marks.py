@@ -24,6 +24,8 @@ SUMMARY_KIND = "compaction_summary"
 def marks(message: BaseMessage) -> Mapping[str, Any]:
     """Return the message's mark, `additional_kwargs["compaction"]`; an empty mapping if it has none."""
     found = message.additional_kwargs.get(MARK)
+    if found is None:  # most messages; `isinstance` with an abstract class takes longer than all the rest
+        return {}
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
@@ -62,7 +64,7 @@ def without_our_marks(message: M) -> M:
 
 def is_summary(message: BaseMessage) -> bool:
     """Whether this message is a summary written by an earlier compaction."""
-    return isinstance(message, HumanMessage) and marks(message).get("kind") == SUMMARY_KIND
+    return marks(message).get("kind") == SUMMARY_KIND and isinstance(message, HumanMessage)
 
 
 def is_real_user(message: BaseMessage) -> bool:

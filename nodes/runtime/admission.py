@@ -50,8 +50,7 @@ def admit(context: NodeContext) -> Admission:
 
     New system messages must leave `LEAST_ROOM` of the limit, the tokens of the shortest summary and of a short
     question, and twice the tokens of the pins that the thread has admitted. Pins may hold half of the room, as with
-    `CompactionThread.pin`. Those that the thread has admitted come
-    first, then the new ones in their order.
+    `CompactionThread.pin`. Those that the thread has admitted come first, then the new ones in their order.
     Raises `SettingsError` if the system prompt and the tools leave no room.
     """
     admitted = context.compaction.get("admitted") or []

@@ -1,51 +1,77 @@
 """The schedules of `schedules.py` through a compiled graph, with a checkpointer and stored records.
 
-    python -m tests.graph.graph_schedules 5000 [FIRST SEED]
+    python -m tests.graph.graph_schedules 5000 [FIRST SEED] [MINUTES]
 
 Two graphs stand for two processes on one database. Besides turns, edits, forks and deaths there is the undo of a
-compaction. After every turn the invariants of `GraphWorld.check` hold. The seed of a schedule that breaks one is
-printed.
+compaction. After every commit and at the end the invariants of `GraphWorld.check` hold. `SHARED` schedules in a row
+have one database, each with a thread of its own.
 """
 
 import sys
 from collections import Counter
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction import prepared
-from langgraph_compaction.graph import CompactionError, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import CompactionError, CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import ContextExhaustedError
+from langgraph_compaction.nodes import ContextExhaustedError, Reply, SummaryRequest
 from langgraph_compaction.nodes.ahead import use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from tests.fakes import ScriptedModel
-from tests.graph.schedules import OWNER, SETTINGS, WORDS, World, main, play_in
+from tests.graph.schedules import NO_SUMMARY, OWNER, SETTINGS, UNCHANGED, WORDS, QuickModel, World, main, play_in
 
-THREAD = "t"
+OPENED = ExitStack()
+"""The open database."""
+SHARED = 50
+"""Number of schedules that use one database and the same graphs: to make them takes as long as a few turns."""
+
+
+class Process:
+    """A process of the world that is played now: its compiled graph, and the summarizer that asks this world."""
+
+    name = "scripted"
+
+    def __init__(self, saver: SQLAlchemySaver, settings: CompactionSettings) -> None:
+        self.world: Any = None
+        self.graph: Any = create_compacting_agent(
+            QuickModel(replies=["ok"]),
+            settings=settings,
+            summarizer=self,
+            token_counter=WORDS,
+            checkpointer=saver,
+            now=lambda: self.world.clock,
+        )
+
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Ask the world."""
+        reply: Reply = self.world.summarize(request)
+        return reply
+
+    async def asummarize(self, request: SummaryRequest) -> Reply:
+        """Never called here."""
+        raise NotImplementedError
 
 
 class GraphWorld(World):
     """One thread of two graphs."""
 
-    def __init__(self, seed: int, saver: SQLAlchemySaver) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.graphs = [
-            create_compacting_agent(
-                ScriptedModel(replies=["ok " * 9]),
-                settings=SETTINGS,
-                summarizer=self,
-                token_counter=WORDS,
-                checkpointer=saver,
-                now=lambda: self.clock,
-            )
-            for _ in range(2)
-        ]
+        processes = processes_of(seed // SHARED)[self.settings is UNCHANGED]
+        for process in processes:
+            process.world = self
+        self.graphs = [process.graph for process in processes]
         self.stored = records_of(self.graphs[0])
-        self.config: Any = {"configurable": {"thread_id": THREAD}}
+        self.thread = str(uuid4())
+        self.config: Any = {"configurable": {"thread_id": self.thread}}
+        self.checked = 0
+        """The number of commits when the invariants were last checked."""
         self.before: list[tuple[Any, list[Any]]] = []
         """Earlier checkpoints, each with what had been said."""
 
@@ -63,17 +89,19 @@ class GraphWorld(World):
     def turn(self) -> None:
         """Send an input, and run the turn to its end, by one of the processes."""
         OWNER[0] = self.dice.choice(sorted(self.alive))
-        self.count = getattr(self, "count", 0) + 1
-        words = self.dice.randint(5, 60) + 250 * (self.dice.random() < 0.05)
-        said = HumanMessage(f"say {self.count} " + "word " * words, id=f"in-{self.count}")
+        self.count += 1
+        said = HumanMessage(f"say {self.count} " + "word " * self.words(), id=f"in-{self.count}")
         try:
-            self.graph.invoke({"messages": [said]}, self.config)
+            after = self.graph.invoke({"messages": [said]}, self.config)
         except ContextExhaustedError:
             self.graph.update_state(self.config, {"messages": [RemoveMessage(str(said.id))]}, as_node="model")
             return
         self.said.append(said)
         self.before.append((self.graph.get_state(self.config).config, list(self.said)))
-        self.check()
+        assert not after["compaction"].get("draft"), "open draft"
+        if (epoch := after["compaction"].get("epoch", 0)) != self.checked:
+            self.check()
+            self.checked = epoch
 
     def edit(self) -> None:
         """Change or remove an answer."""
@@ -101,30 +129,42 @@ class GraphWorld(World):
         """Raise `AssertionError` for a wrong swap, a lost message, a double payment or an open draft."""
         values, thread = self.values, CompactionThread(self.graph, self.config)
         assert not values["compaction"].get("draft"), "open draft"
-        rows = self.stored.history(THREAD)
+        rows = self.stored.history(self.thread)
         assert all(row.verdict for row in rows), "open attempt"
+        assert not any((row.verdict, row.reason) == ("stale", "no_summary") for row in rows), "a paid summary is lost"
         whole = [one.id for one in thread.transcript() if isinstance(one, HumanMessage)]
         assert whole == [one.id for one in self.said], "transcript is not whole"
         view = {one.id for one in values["messages"]}
         head = next((one for one in values["messages"] if is_summary(one)), None)
-        if head is not None and "in-" in head.text:
+        assert not any(NO_SUMMARY in one.text for one in values["messages"]), "no summary"
+        digested = any(row.verdict == "degraded_deterministic" for row in rows)  # without the names of the messages
+        if head is not None and "in-" in head.text and not digested:
             assert {one.id for one in self.said} - view <= set(head.text.split()), "wrong swap"
         paid = [one for one in self.asked if one not in self.lost]
         assert len(paid) == len(set(paid)), "paid twice"
 
 
-def play(seed: int, steps: int = 60) -> Counter[tuple[str | None, str]]:
+def play(seed: int) -> Counter[tuple[str | None, str]]:
     """Play one schedule; return how its preparations ended."""
-    with ExitStack() as stack:
-        world = GraphWorld(seed, stack.enter_context(SQLAlchemySaver.from_url("memory")))
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
+    world = GraphWorld(seed)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(use_prepared, "owner", lambda: OWNER[0])
         patch.setattr(prepared, "owner", lambda: OWNER[0])
         OWNER[0] = "one"
-        play_in(world, steps, forks=2)
-        rows = world.stored.history(THREAD)
+        play_in(world)
+        if world.values:
+            world.check()
+        rows = world.stored.history(world.thread)
         return Counter((row.verdict, row.reason) for row in rows if row.trigger == "ahead")
 
 
+@lru_cache(maxsize=1)
+def processes_of(_: int) -> list[list[Process]]:
+    """Return two processes with each of the settings on a new database in memory."""
+    OPENED.close()
+    saver = OPENED.enter_context(SQLAlchemySaver.from_url("memory"))
+    return [[Process(saver, settings) for _ in range(2)] for settings in (SETTINGS, UNCHANGED)]
+
+
 if __name__ == "__main__":
-    main(lambda seed: play(seed).elements(), *map(int, sys.argv[1:]))
+    main("graph", lambda seed: play(seed).elements(), sys.argv[1:])

@@ -1,15 +1,20 @@
 """Random schedules of turns, edits, forks, workers and deaths around summaries that are prepared ahead.
 
-    python -m tests.graph.schedules 100000 [FIRST SEED]
+    python -m tests.graph.schedules 100000 [FIRST SEED] [MINUTES]
 
 The nodes run without a graph and without a database, and time is simulated: a preparation advances only when the
-schedule says so. After every turn the invariants of `World.check` hold. The seed of a schedule that breaks one is
-printed.
+schedule says so. Every second schedule has outages, in which the summarizer fails in one of the ways of `FAULTS`.
+After every turn the invariants of `World.check` hold. Messages are long for the window, so that every third or
+fourth turn compacts. In every twentieth schedule messages are short and turns are many, and the model and the
+summarizer are called as in production: by LangChain, and on an OS thread with a time limit. The seed of a schedule
+that breaks an invariant is printed; the counts are written into benchmarks/results/schedules.json.
 """
 
 import logging
 import random
 import sys
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -30,14 +35,17 @@ from langgraph_compaction.nodes import (
     SummaryRequest,
 )
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.inline.runner import NODES, run_nodes
+from langgraph_compaction.nodes.runtime import summarizer_call
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effect, run
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
+from langgraph_compaction.nodes.runtime.summarizer_call import SummaryTimeoutError
 from langgraph_compaction.nodes.state import CompactionState
 from tests.fakes import ScriptedModel
+from tests.kept_results import RESULTS, keep, origin
 
 WORDS = TextCounter("words", lambda text: text.count(" ") + 1)
 SETTINGS = CompactionSettings(
@@ -49,9 +57,29 @@ SETTINGS = CompactionSettings(
     summary_retries=0,
     facts_beside_summary=False,
     summary_ahead_unused=1_000,
-    breaker_cooldown_s=0,
+    breaker_cooldown_s=30,
     breaker_frequency_calls=0,
 )
+ANSWER = AIMessage("ok " * 9)
+"""What the model always answers."""
+UNCHANGED = SETTINGS.model_copy(update={"on_summary_failure": "nothing", "breaker_cooldown_after": 1})
+"""Settings by which a failure leaves the conversation as it is while it fits, in place of a digest."""
+ACTS = {"turn": 30.0, "work": 60.0, "edit": 2.5, "fork": 2.5, "die": 5.0}
+"""How often each act of a schedule is drawn."""
+STEPS, LONG_STEPS = 40, 60
+"""Acts of a schedule, and of one with short messages."""
+REALISTIC = 20
+"""One schedule in so many has short messages, and the real ways to call a model and a summarizer."""
+NO_SUMMARY = "I'm sorry, but I can't help with that."
+FAULTS: dict[str, Reply | Exception] = {
+    "refuses": Reply(content=NO_SUMMARY),
+    "says nothing": Reply(content=""),
+    "is cut off": Reply(content="<summary>said", finish_reason="length"),
+    "breaks": ValueError("the summarizer is out of order"),
+    "cannot be reached": ConnectionError("no route to host"),
+    "takes too long": SummaryTimeoutError(1.0),
+}
+"""What the summarizer returns or raises in an outage."""
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
@@ -164,6 +192,14 @@ class Records:
             self.ends.append((verdict, reason))
 
 
+class QuickModel(ScriptedModel):
+    """A model that answers without LangChain's callbacks, which take longer than the nodes."""
+
+    def invoke(self, *_: Any, **__: Any) -> AIMessage:
+        """Answer."""
+        return ANSWER.model_copy()
+
+
 OWNER = [""]
 """The process that acts now."""
 
@@ -185,11 +221,18 @@ class Work:
         """Make the next call; return whether the work is over."""
         OWNER[0] = self.owner
         try:
-            self.effect = next(self.steps) if self.effect is None else self.steps.send(self.effect.call())
+            self.effect = next(self.steps) if self.effect is None else self._answered(self.effect)
         except StopIteration as ended:
             self.begun = ended.value
             return True
         return False
+
+    def _answered(self, effect: Effect) -> Effect:
+        try:
+            value = effect.call()
+        except Exception as error:  # noqa: BLE001 - the preparation handles it
+            return self.steps.throw(error)
+        return self.steps.send(value)
 
 
 @dataclass
@@ -202,7 +245,10 @@ class World:
     """The messages that each call of the summarizer was shown."""
     works: list[Work] = field(default_factory=list[Work])
     said: list[AnyMessage] = field(default_factory=list[AnyMessage])
-    broken: bool = False
+    fault: str = ""
+    """How the summarizer fails now, a key of `FAULTS`; empty if it works."""
+    count: int = 0
+    """Inputs so far, those of other branches included."""
     name: str = "scripted"
 
     def __post_init__(self) -> None:
@@ -213,11 +259,15 @@ class World:
         self.begun: dict[str, int] = {}
         """The number of commits at which each process last began a preparation."""
         self.clock = 1_000.0
+        self.calls = 0
+        """Calls of the summarizer, failed ones included."""
+        self.has_outages, self.is_realistic = self.seed % 2 == 1, self.seed % REALISTIC == 0
+        self.settings = UNCHANGED if self.seed % 4 == 1 else SETTINGS
         self.dependencies = Dependencies(
-            settings=SETTINGS,
+            settings=self.settings,
             records=cast("CompactionRecords", self.records),
             summarizer=self,
-            model=ScriptedModel(replies=["ok " * 9]),
+            model=(ScriptedModel if self.is_realistic else QuickModel)(replies=[str(ANSWER.content)]),
             counter=WORDS,
             now=lambda: self.clock,
             owner=lambda: OWNER[0],
@@ -227,10 +277,14 @@ class World:
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Name the messages that the summary covers, so that a wrong one is found."""
+        self.calls += 1
+        if self.fault:
+            found = FAULTS[self.fault]
+            if isinstance(found, Exception):
+                raise found
+            return found
         shown = frozenset(str(message.id) for message in request.messages)
         self.asked.append(shown)
-        if self.broken:
-            raise ValueError("the summarizer is out of order")
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(sorted(shown))}</summary>")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
@@ -253,22 +307,35 @@ class World:
     def turn(self) -> None:
         """Send an input and run the turn to its end, by one of the processes."""
         OWNER[0] = self.dice.choice(sorted(self.alive))
-        number, long = len(self.said), self.dice.random() < 0.05
-        words = self.dice.randint(5, 60) + 250 * long
-        self.said.append(HumanMessage(f"say {number} " + "word " * words, id=f"in-{number}"))
-        self.state["messages"] = [*self.state["messages"], self.said[-1]]
+        number, self.count = self.count, self.count + 1
+        self.said.append(HumanMessage(f"say {number} " + "word " * self.words(), id=f"in-{number}"))
+        self.state = {**self.state, "messages": [*self.state["messages"], self.said[-1]]}
+        before, calls, works, context = self.state, self.calls, len(self.works), self.context()
+        fits = context.size + WORDS.message(ANSWER) <= context.sizes.limit
+        rests = fits and context.compaction.get("cooldown_until", 0.0) > self.clock
         try:
-            context = run(run_nodes(self.context(), "token_check", among=NODES))
+            context = run(run_nodes(context, "token_check", among=NODES))
             step = context.compaction.get("step", "end")
             if step != "end":
                 context = run(run_nodes(context, step))
         except ContextExhaustedError:
-            self.state["messages"] = self.state["messages"][:-1]
+            self.state = {**self.state, "messages": self.state["messages"][:-1]}
             self.said.pop()
             return
         self.past.append(self.state)
         self.state = context.state
         self.check()
+        if rests:
+            assert (self.calls, len(self.works)) == (calls, works), "a call during the cool-down"
+        if self.state["compaction"].get("epoch") == before["compaction"].get("epoch"):
+            assert self.state["messages"][:-1] == before["messages"], "changed without a commit"
+        elif not self.state["compaction"].get("cooldown_until"):
+            assert not self.state["compaction"].get("streak"), "a success does not end a streak"
+
+    def words(self) -> int:
+        """Draw the length of an input in words: up to a quarter of the window, and rarely more than half of it."""
+        least, most = (5, 60) if self.is_realistic else (15, 90)
+        return self.dice.randint(least, most) + 250 * (self.dice.random() < 0.05)
 
     def edit(self) -> None:
         """Change or remove a message that is no summary."""
@@ -289,6 +356,10 @@ class World:
             held = {message.id for message in self.state["messages"]}
             kept = {one.id for line in self.records.archived.values() for one in line} | held
             self.said = [message for message in self.said if message.id in kept]
+
+    def turn_fault(self) -> None:
+        """Begin an outage of the summarizer, or end it."""
+        self.fault = "" if self.fault else self.dice.choice(sorted(FAULTS))
 
     def die(self) -> None:
         """Kill one process with all it works on, and start it again under another name."""
@@ -321,25 +392,29 @@ class World:
         for message in messages:
             if is_summary(message) and message.id == f"summary-{head}" and "no longer in view" not in message.text:
                 covered = {one.id for one in self.records.archived[str(head)] if not is_summary(one)}
-                if "said nothing by name" not in message.text:
+                if not marks(message).get("record"):  # no digest
                     assert covered <= set(message.text.split()), ("wrong swap", head, covered)
         archived = {one.id for line in self.records.archived.values() for one in line}
         held = {one.id for one in messages}
         assert all(one.id in archived or one.id in held for one in self.said), "lost message"
-        if not self.broken:
-            paid = [one for one in self.asked if one not in self.lost]
-            assert len(paid) == len(set(paid)), "paid twice"
+        if compaction.get("streak", 0) >= self.settings.breaker_cooldown_after:
+            assert compaction.get("cooldown_until"), "no cool-down after failures"
+        assert ("stale", "no_summary") not in self.records.ends, "a summary that was paid for is not found"
+        assert not any(NO_SUMMARY in one.text for one in messages), "no summary"
+        paid = [one for one in self.asked if one not in self.lost]
+        assert len(paid) == len(set(paid)), "paid twice"
 
 
-def play(seed: int, steps: int = 60) -> World:
+def play(seed: int) -> World:
     """Play one schedule."""
     world = World(seed)
-    play_in(world, steps)
+    play_in(world)
     return world
 
 
-def play_in(world: World, steps: int, *, forks: int = 1) -> None:
-    """Play a schedule in a world; `forks` is how often its `fork` is drawn, where a turn is drawn 30 times."""
+def play_in(world: World) -> None:
+    """Play a schedule in a world."""
+    acts = {**ACTS, "turn_fault": 5.0 * world.has_outages}
 
     def joined(_: float) -> Any:
         world.clock += 1
@@ -351,29 +426,37 @@ def play_in(world: World, steps: int, *, forks: int = 1) -> None:
             patch.setattr(sys.modules[f"langgraph_compaction.nodes.{name}"], "prepare_if_due", world.start)
         patch.setattr(use_prepared, "_slept", joined)
         patch.setattr(prepared, "may_run", lambda owner: owner in world.alive)
-        for _ in range(steps):
+        if not world.is_realistic:
+            patch.setattr(summarizer_call, "bounded", lambda call, _: call())
+        for act in world.dice.choices([*acts], [*acts.values()], k=LONG_STEPS if world.is_realistic else STEPS):
             world.clock += 5
-            acts = [world.turn, world.work, world.edit, world.fork, world.die]
-            world.dice.choices(acts, [30, 40, 1, forks, 2])[0]()
+            getattr(world, act)()
 
 
 Ends = Iterable[tuple[str | None, str]]
 """Verdict and reason of each preparation of a schedule."""
 
 
-def main(ends_of: Callable[[int], Ends], count: int, first: int = 0) -> None:
-    """Play many schedules, and print what they came to; `ends_of` plays the schedule of a seed."""
+def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> None:
+    """Play schedules while there is time, and write what they came to; `ends_of` plays the schedule of a seed."""
     logging.disable()
-    ends = Counter[tuple[str | None, str]]()
-    for seed in range(first, first + count):
+    count, first, minutes = map(float, [*given, *("0", "inf")[len(given) - 1 :]])
+    ends, red, played = Counter[str](), list[int](), 0
+    began = time.monotonic()
+    for seed in range(int(first), int(first + count)):
+        if time.monotonic() - began > minutes * 60:
+            break
+        played += 1
         try:
-            ends.update(ends_of(seed))
-        except BaseException:
-            sys.stdout.write(f"after {seed - first} schedules: seed {seed}\n")
-            raise
-    told = ", ".join(f"{number} {verdict} {reason}" for (verdict, reason), number in ends.most_common())
-    sys.stdout.write(f"{count} schedules from seed {first}: {told}\n")
+            ends.update(f"{verdict} {reason}".strip() for verdict, reason in ends_of(seed))
+        except Exception:  # noqa: BLE001 - whatever is raised is the finding
+            red.append(seed)
+            sys.stdout.write(f"seed {seed}\n{traceback.format_exc()}")
+    row = {"name": name, "first": int(first), "played": played, "red": red, "ends": dict(ends.most_common())}
+    sys.stdout.write(f"{row}\n")
+    keep(RESULTS / "schedules.json", [{**row, **origin()}], "name")
+    sys.exit(bool(red))
 
 
 if __name__ == "__main__":
-    main(lambda seed: play(seed).records.ends, *map(int, sys.argv[1:]))
+    main("engine", lambda seed: play(seed).records.ends, sys.argv[1:])

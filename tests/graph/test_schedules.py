@@ -10,13 +10,13 @@ from tests.graph.schedules import play
 
 def test_no_schedule_swaps_in_a_wrong_summary() -> None:
     """Turns, edits, forks, two workers and deaths in any order: `python -m tests.graph.schedules` plays more."""
-    ends = Counter(end for seed in range(12) for end in play(seed).records.ends)
+    ends = Counter(end for seed in range(20) for end in play(seed).records.ends)
     assert ends["prepared", "swapped"] > 3
 
 
 def test_no_schedule_of_stored_turns_swaps_in_a_wrong_summary() -> None:
     """The same with checkpoints, stored records and undo: `python -m tests.graph.graph_schedules` plays more."""
-    ends = graph_schedules.play(1) + graph_schedules.play(3)
+    ends = sum(map(graph_schedules.play, range(8)), Counter[tuple[str | None, str]]())
     assert ends["prepared", "swapped"] > 1
 
 
@@ -28,9 +28,9 @@ def broken(monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any) -> None:
             monkeypatch.setattr(module, name, replaced)
 
 
-def play_all() -> None:
-    """Play enough schedules for either fault to show."""
-    for seed in range(6):
+def play_all(seeds: range = range(20)) -> None:
+    """Play enough schedules for a fault to show."""
+    for seed in seeds:
         play(seed)
 
 
@@ -46,4 +46,22 @@ def test_a_message_that_is_not_archived_is_noticed(monkeypatch: pytest.MonkeyPat
     leaving = sys.modules["langgraph_compaction.nodes.commit"]._leaving
     broken(monkeypatch, "_leaving", lambda *given: leaving(*given)[:-2])
     with pytest.raises(AssertionError, match="lost message"):
+        play_all()
+
+
+def test_a_failure_that_starts_no_cooldown_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If failed attempts did not count, the schedules with outages would fail."""
+    monkeypatch.setattr("langgraph_compaction.nodes.runtime.trigger_and_warning.suspension_reason", lambda *_: "")
+    with pytest.raises(AssertionError, match="during the cool-down"):
+        play_all(range(1, 120, 4))
+
+
+def test_a_paid_summary_that_is_not_found_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a recorded summary were not found again, the schedules would fail."""
+
+    def nothing(*_: Any) -> Any:
+        yield from ()
+
+    broken(monkeypatch, "known_summary", nothing)
+    with pytest.raises(AssertionError, match="paid"):
         play_all()
