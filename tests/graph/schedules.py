@@ -283,7 +283,8 @@ class World:
             if isinstance(found, Exception):
                 raise found
             return found
-        shown = frozenset(str(message.id) for message in request.messages)
+        named = (word for word in request.conversation.split() if word.startswith(("in-", "lc_run--")))
+        shown = frozenset(str(message.id) for message in request.messages) or frozenset(named)  # of pieces' summaries
         self.asked.append(shown)
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(sorted(shown))}</summary>")
 

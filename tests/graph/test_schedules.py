@@ -14,6 +14,11 @@ def test_no_schedule_swaps_in_a_wrong_summary() -> None:
     assert ends["prepared", "swapped"] > 3
 
 
+def test_summaries_of_pieces_are_joined() -> None:
+    """In this schedule a refused summary is written again in pieces, whose summaries are summarized together."""
+    assert ("stale", "does_not_fit") in play(2105).records.ends
+
+
 def test_no_schedule_of_stored_turns_swaps_in_a_wrong_summary() -> None:
     """The same with checkpoints, stored records and undo: `python -m tests.graph.graph_schedules` plays more."""
     ends = sum(map(graph_schedules.play, range(8)), Counter[tuple[str | None, str]]())

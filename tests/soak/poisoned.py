@@ -152,7 +152,7 @@ def by_graph(seed: int) -> None:
         return replies.pop() if replies else AIMessage("Noted.")
 
     build = chance.choice([agent, agent, middleware_agent])
-    more = {
+    more: dict[str, Any] = {
         "key_information_pin_first_input": chance.random() < 0.2,
         "on_refusal": chance.choice(["message", "raise"]),
     }
