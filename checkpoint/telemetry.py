@@ -5,7 +5,7 @@ metric holds text of a conversation or the message of an exception.
 """
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from importlib.metadata import version
 from time import perf_counter
@@ -17,6 +17,8 @@ try:
     from opentelemetry import metrics, trace
 except ModuleNotFoundError:  # the extra `otel` is not installed
     metrics = trace = None  # type: ignore[assignment] # each use asks first
+
+_NO_SPAN = nullcontext()
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,13 +52,26 @@ _HISTOGRAMS = (
 )
 
 
-@contextmanager
-def span(name: str, attributes: Attributes | None = None) -> Generator[None]:
-    """Record a span under the caller's span.
+def span(name: str, attributes: Attributes | None = None) -> AbstractContextManager[None]:
+    """Record a span under the caller's span; nothing without an SDK, whose absence costs a look only.
 
     An exception gives the span the status ERROR and the attribute `error.type`, the name of the exception's class. An
     interrupt of LangGraph is no error.
     """
+    return _span(name, attributes) if _is_recording() else _NO_SPAN
+
+
+def _is_recording() -> bool:
+    """Whether the application has installed an SDK: until then, tracer and provider are the API's stand-ins."""
+    if trace is None:
+        return False
+    return not isinstance(_TRACER, trace.ProxyTracer) or not isinstance(
+        trace.get_tracer_provider(), trace.ProxyTracerProvider
+    )
+
+
+@contextmanager
+def _span(name: str, attributes: Attributes | None) -> Generator[None]:
     if trace is None or _TRACER is None:
         yield
         return
@@ -75,7 +90,7 @@ def span(name: str, attributes: Attributes | None = None) -> Generator[None]:
 
 def annotate(attributes: Mapping[str, Value | None]) -> None:
     """Add attributes to the current span, without those that are `None`."""
-    if trace is not None:
+    if trace is not None and _is_recording():
         trace.get_current_span().set_attributes({key: one for key, one in attributes.items() if one is not None})
 
 

@@ -16,7 +16,6 @@ from .confirm import by_hand, room_made
 from .conversation.message_marks import refusal
 from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
-from .conversation.transcript import outline
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
@@ -96,8 +95,7 @@ def _own(context: NodeContext, answer: Any) -> AIMessage:
     """
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
-    known = {message.id for message in context.messages}
-    if answer.id is None or answer.id in known:
+    if answer.id is None or answer.id in context.ids:
         answer = answer.model_copy(update={"id": f"lc_run--{uuid4()}"})
     if not all(call["id"] for call in answer.tool_calls):
         named = [{**call, "id": call["id"] or f"call_{uuid4().hex}"} for call in answer.tool_calls]
@@ -168,7 +166,7 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
-        before=outline(context.messages),
+        before=context.outlines[1],
         tokens=sent + added,
         model=context.model_name,
         epoch=context.epoch,

@@ -53,8 +53,6 @@ class Counted(TypedDict):
     """Name of the counter."""
     tokens: int
     """Tokens of the request, without the correction by reported usage."""
-    characters: int
-    """Length of its messages; if another writer has changed it, all is counted again."""
 
 
 class Usage(TypedDict):

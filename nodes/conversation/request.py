@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, Invalid
 from ..text.quoting import ELLIPSIS, one_line, quoted
 from .message_marks import MARK, marks
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, total
-from .transcript import ToolBlock, Transcript, all_calls, calls_of, is_assistant
+from .transcript import ToolBlock, Transcript, all_calls, calls_of, is_assistant, is_result
 
 Call = ToolCall | InvalidToolCall
 
@@ -67,8 +67,14 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
     not changed, messages that need no repair are returned as the same objects, and the same conversation always gives
     the same request.
     """
-    view = Transcript(messages)
-    sent = with_unique_call_ids([sent for index in range(len(messages)) for sent in _part(view, index)])
+    view, sent = Transcript(messages), list[AnyMessage]()
+    in_blocks = view.block_of
+    for index, message in enumerate(messages):
+        if index not in in_blocks and not is_result(message) and _needs_no_repair(message):
+            sent.append(message)
+        else:
+            sent += _part(view, index)
+    sent = with_unique_call_ids(sent) if in_blocks else sent
     return _joined(sent) if join_user_messages else sent
 
 

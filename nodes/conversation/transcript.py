@@ -4,8 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from hashlib import blake2b
+from functools import cached_property
 from typing import Literal, TypeGuard, cast
 
 from langchain_core.messages import (
@@ -23,14 +22,28 @@ from .message_marks import is_real_user, marks
 CallState = Literal["answered", "open", "interrupted", "answered_late"]
 
 
+class _SubclassOf(dict[type, bool]):
+    """By class, whether it is a subclass of `base`: a lookup is faster than `isinstance` with an abstract class."""
+
+    def __init__(self, base: type) -> None:
+        self._base = base
+
+    def __missing__(self, kind: type) -> bool:
+        found = self[kind] = issubclass(kind, self._base)
+        return found
+
+
+_ASSISTANT, _RESULT = _SubclassOf(AIMessage), _SubclassOf(ToolMessage)
+
+
 def is_assistant(message: BaseMessage) -> TypeGuard[AIMessage]:
-    """Whether this is an assistant message; for the abstract classes of messages faster than `isinstance`."""
-    return _is_assistant(type(message))
+    """Whether this is an assistant message."""
+    return _ASSISTANT[type(message)]
 
 
-@cache
-def _is_assistant(kind: type) -> bool:
-    return issubclass(kind, AIMessage)
+def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
+    """Whether this is a tool's result."""
+    return _RESULT[type(message)]
 
 
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
@@ -42,8 +55,9 @@ def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
 
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
     """Return `(id, name)` of every tool call of an assistant message, malformed calls last."""
-    calls = all_calls(message)
-    return tuple([(call.get("id"), call.get("name") or "") for call in calls]) if calls else ()
+    if not is_assistant(message) or not (message.tool_calls or message.invalid_tool_calls):
+        return ()
+    return tuple([(call.get("id"), call.get("name") or "") for call in all_calls(message)])
 
 
 def message_id(message: BaseMessage) -> str:
@@ -52,12 +66,6 @@ def message_id(message: BaseMessage) -> str:
         msg = "a message without an id reached a policy"
         raise ValueError(msg)
     return message.id
-
-
-def outline(messages: Sequence[BaseMessage]) -> str:
-    """Return a hash of the messages' ids and lengths: another one where a message was added, moved or rewritten."""
-    lengths = ",".join(f"{message.id}:{len(message.content)}" for message in messages)
-    return blake2b(lengths.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ class Transcript:
                 # backwards: if two calls of a message have the same id, the first result then goes to the first call
                 for position in range(len(calls) - 1, -1, -1):
                     waiting[calls[position][0]].append((results, position))
-            elif waiting and isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
+            elif waiting and is_result(message) and (open_calls := waiting.get(message.tool_call_id)):
                 answered, position = open_calls.pop()
                 answered[position] = index
         return tuple(ToolBlock(start, tuple(results)) for start, results in found)

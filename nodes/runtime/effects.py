@@ -7,7 +7,7 @@ exception of a call is raised inside the body, which handles the exception. Betw
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -16,16 +16,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from langgraph_compaction.checkpoint import Database
 
-from ..conversation.transcript import is_assistant
+from ..conversation.lengths import length_of
 
 T = TypeVar("T")
 
 
 _INLINE_CHARS = 20_000
 """Number of characters in messages up to which a body runs on the event loop: it takes a few milliseconds at most."""
-
-_MESSAGE_CHARS = 100
-"""Number of characters that a message counts at least, because each message takes some work."""
 
 
 class Keeper(Protocol):
@@ -65,30 +62,7 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[
 
 def is_long(messages: Iterable[Any]) -> bool:
     """Whether a body that reads these messages should run off the event loop."""
-    return any(length > _INLINE_CHARS for length in accumulate(_lengths(messages)))
-
-
-def characters(messages: Iterable[Any]) -> int:
-    """Return about how many characters the messages have; the same messages always give the same number."""
-    return sum(_lengths(messages))
-
-
-def _lengths(messages: Iterable[Any]) -> Iterator[int]:
-    for message in messages:
-        content = getattr(message, "content", "")
-        length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else _characters(content))
-        if is_assistant(message) and message.tool_calls:
-            length += sum(_characters(call["args"]) for call in message.tool_calls)
-        yield length
-
-
-def _characters(value: Any) -> int:
-    """Return the number of characters in a text, or in the texts of blocks and arguments near the top."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        return sum(_characters(one) if isinstance(one, Mapping | str) else _MESSAGE_CHARS for one in value)
-    return len(value) if isinstance(value, str) else 0
+    return any(length > _INLINE_CHARS for length in accumulate(map(length_of, messages)))
 
 
 def run(step: Effects[T]) -> T:

@@ -20,10 +20,11 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
+from ..conversation.lengths import outlines
 from ..conversation.message_marks import MARK, marked_by_us
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
-from ..conversation.transcript import Transcript, outline
+from ..conversation.transcript import Transcript
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
@@ -34,7 +35,7 @@ from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
-from .effects import Effects, arun, blocking, characters, is_long, querying, run
+from .effects import Effects, arun, blocking, is_long, querying, run
 from .engine import Call, demand, rules_beside
 
 T = TypeVar("T")
@@ -146,7 +147,7 @@ class NodeContext:
     @property
     def must_settle(self) -> bool:
         """Whether blocking set-up is pending, such as loading the vocabulary of a new counter."""
-        self.dependencies.counter_for(self.model, self.settings)
+        _ = self.counter  # a new counter adds what must be loaded
         return bool(self.dependencies.due)
 
     @cached_property
@@ -202,9 +203,19 @@ class NodeContext:
         return total(self.counter, [one for one in self.messages if type(one) in kinds] if kinds else [])
 
     @cached_property
+    def ids(self) -> frozenset[str | None]:
+        """The ids of the messages."""
+        return frozenset([message.id for message in self.messages])
+
+    @cached_property
+    def annotated(self) -> list[AnyMessage]:
+        """The messages that have `additional_kwargs`, where marks are."""
+        return [message for message in self.messages if message.additional_kwargs]
+
+    @cached_property
     def marked(self) -> list[AnyMessage]:
         """The messages that have marks of this package, whoever wrote the marks."""
-        return [message for message in self.messages if MARK in message.additional_kwargs]
+        return [message for message in self.annotated if MARK in message.additional_kwargs]
 
     @cached_property
     def call(self) -> Call:
@@ -277,14 +288,10 @@ class NodeContext:
         All is counted if messages before that answer have changed, or if a later result belongs to an earlier call.
         """
         held, index = (None, 0) if self._anchor is None else (self._anchor[0].get("counted"), self._anchor[1])
-        since, earlier, name = self.messages[index:], characters(self.messages[:index]), self.counter.name
-        length = earlier + characters(since)
-        if held and (held["counter"], held["characters"]) == (name, earlier) and not Transcript(since).orphans:
-            return Counted(
-                counter=name, tokens=held["tokens"] + total(self.counter, render(since)), characters=length
-            )
-        tokens = self.meter.overhead + total(self.counter, render(self.messages))
-        return Counted(counter=name, tokens=tokens, characters=length)
+        since, name = self.messages[index:], self.counter.name
+        if held and held["counter"] == name and not Transcript(since).orphans:
+            return Counted(counter=name, tokens=held["tokens"] + total(self.counter, render(since)))
+        return Counted(counter=name, tokens=self.meter.overhead + total(self.counter, render(self.messages)))
 
     @cached_property
     def _anchor(self) -> tuple[Usage, int] | None:
@@ -292,14 +299,24 @@ class NodeContext:
         usage = self.compaction.get("usage")
         if usage is None or usage["model"] != self.model_name or usage["epoch"] != self.epoch:
             return None
-        if usage["fixed"] != self.meter.overhead:
+        index = self._answer_index
+        if usage["fixed"] != self.meter.overhead or index == len(self.messages):
             return None
-        for index in range(len(self.messages) - 1, -1, -1):
-            if self.messages[index].id == usage["message_id"]:
-                same = fingerprint(self.messages[index]) == usage["fingerprint"]
-                same = same and outline(self.messages[:index]) == usage.get("before")
-                return (usage, index) if same else None
-        return None
+        same = fingerprint(self.messages[index]) == usage["fingerprint"] and self.outlines[0] == usage.get("before")
+        return (usage, index) if same else None
+
+    @cached_property
+    def outlines(self) -> tuple[str, str]:
+        """The outline of the messages before the answer whose usage was reported, and that of all messages."""
+        return outlines(self.messages, self._answer_index)
+
+    @cached_property
+    def _answer_index(self) -> int:
+        """The index of the answer whose usage was reported; the number of messages without one."""
+        usage, last = self.compaction.get("usage"), len(self.messages)
+        if usage is None:
+            return last
+        return next((at for at in range(last - 1, -1, -1) if self.messages[at].id == usage["message_id"]), last)
 
     def _since(self, index: int) -> int:
         """Return the tokens of the messages after `index`, with the placeholders for missing tool results."""
@@ -412,10 +429,12 @@ def _with_own_marks(context: NodeContext, update: Update) -> Update:
         return update
     if isinstance(change, Overwrite):
         after: list[AnyMessage] = change.value
+    elif context.ids.isdisjoint([one.id for one in change]):
+        after = [*context.annotated, *change]
     else:
-        new, held = {one.id: one for one in change}, {one.id for one in context.messages}
+        new = {one.id: one for one in change}
         after = [new.get(one.id, one) for one in context.messages]
-        after += [one for one in change if one.id not in held]
+        after += [one for one in change if one.id not in context.ids]
     own = marked_by_us(after)
     if own == context.compaction.get("own_marks"):
         return update

@@ -31,7 +31,7 @@ def without_foreign_marks(context: NodeContext) -> Effects[NodeContext]:
     if context.thread_id is None or adopts or (known is None and context.compaction.get("turns")):
         return context
     foreign: list[str] = []
-    for message in with_our_marks(context.messages):
+    for message in with_our_marks(context.annotated):
         claims = fingerprint(message)[:NAMED_CHARACTERS] not in (known or ())
         if claims and not (yield from _is_archived(context, message)):
             foreign.append(str(message.id))

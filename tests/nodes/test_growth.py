@@ -18,7 +18,7 @@ from tests.fakes import ScriptedModel, usage
 FEW, TIMES, MOST = 100, 4, 6.0
 """Messages of the small conversation, how many times more the large one has, and the most by which work may grow."""
 
-LINES_A_MESSAGE = 50
+LINES_A_MESSAGE = 36
 """The most lines of this package that a turn may run for each message before it, if it compacts nothing."""
 
 

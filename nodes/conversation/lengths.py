@@ -1,0 +1,42 @@
+"""The lengths of messages: what a pass over a long conversation can read of each message without reading its text."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from .transcript import is_assistant
+
+_MESSAGE_CHARS = 100
+"""Number of characters that a message counts at least, because each message takes some work."""
+
+
+def length_of(message: Any) -> int:
+    """Return about how many characters a message has; an equal message always has the same length."""
+    content = getattr(message, "content", "")
+    length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else _characters(content))
+    if is_assistant(message) and message.tool_calls:
+        length += sum(_characters(call["args"]) for call in message.tool_calls)
+    return length
+
+
+def outlines(messages: Sequence[BaseMessage], index: int) -> tuple[str, str]:
+    """Return a hash of the ids and lengths of the messages before `index`, and one of those of all messages.
+
+    A hash is another one where a message was added, moved or rewritten.
+    """
+    lines = [f"{message.id}:{length_of(message)}," for message in messages]
+    hashed = blake2b("".join(lines[:index]).encode(errors="surrogatepass"), digest_size=8)
+    before = hashed.hexdigest()
+    hashed.update("".join(lines[index:]).encode(errors="surrogatepass"))
+    return before, hashed.hexdigest()
+
+
+def _characters(value: Any) -> int:
+    """Return the number of characters in a text, or in the texts of blocks and arguments near the top."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sum(_characters(one) if isinstance(one, Mapping | str) else _MESSAGE_CHARS for one in value)
+    return len(value) if isinstance(value, str) else 0
