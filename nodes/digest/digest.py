@@ -13,7 +13,7 @@ from ..text.identifiers import contains_whole
 from ..text.quoting import clip
 from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
 from .facts import facts
-from .render import render_entries
+from .render import Suffixes, render_entries
 from .revisions import apply_revisions
 from .rules_and_requests import earlier_lines, goal, requests, rules
 from .statements import statements
@@ -118,14 +118,15 @@ def digest(
     ranked = _ranked(shown, budget, counter, worth)
     first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
     ranked = list(dict.fromkeys([*first, *ranked]))
-    chosen = _fitting(shown, ranked, budget, counter)
+    suffixes: Suffixes = {}
+    chosen = _fitting(shown, ranked, budget, counter, suffixes)
     limit = record_limit(budget) + sum(entry_bytes(shown[index]) for index in first)
     whole = [
         full if full is cut or record_bytes(full.value) <= limit // _LINE_DIVISOR else cut
         for full, cut in zip(entries, shown, strict=True)
     ]
     earlier = _earlier(whole, ranked, limit // 2)
-    return Digest(_rendered(shown, chosen), pack(whole, [*chosen, *earlier, *ranked], count, limit))
+    return Digest(_rendered(shown, chosen, suffixes), pack(whole, [*chosen, *earlier, *ranked], count, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +265,8 @@ def _rule_cost(entry: Entry, counter: TokenCounter) -> int:
     return 1 + counter.text(render_entries([entry]).partition("\n")[2])
 
 
-def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
-    return render_entries([entries[index] for index in sorted(chosen)])
+def _rendered(entries: Sequence[Entry], chosen: Iterable[int], suffixes: Suffixes) -> str:
+    return render_entries([entries[index] for index in sorted(chosen)], suffixes)
 
 
 def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Iterator[int]:
@@ -281,11 +282,13 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
             yield index
 
 
-def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
+def _fitting(
+    entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter, suffixes: Suffixes
+) -> list[int]:
     """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit."""
 
     def left_after(chosen: Sequence[int]) -> int:
-        return budget - counter.text(_rendered(entries, chosen))
+        return budget - counter.text(_rendered(entries, chosen, suffixes))
 
     low, high = 0, 16
     while high < len(ranked) and left_after(ranked[:high]) >= 0:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
@@ -25,13 +25,21 @@ _WORD_START = Pattern(r"(?<![^\W⺀-\U0010ffff])\S")
 Japanese write no spaces between words, so there the character may follow a letter."""
 
 
-def render_entries(entries: Sequence[Entry]) -> str:
-    """Return the entries as text, in the given order within each section, without repetitions."""
+Suffixes = dict[str, list[str]]
+"""By text, what follows each beginning of a word in it; kept while the same entries are rendered several times."""
+
+
+def render_entries(entries: Sequence[Entry], suffixes: Suffixes | None = None) -> str:
+    """Return the entries as text, in the given order within each section, without repetitions.
+
+    `suffixes` is filled here and makes the next rendering of the same entries faster.
+    """
+    suffixes = {} if suffixes is None else suffixes
     parts: list[str] = []
     for section in SECTIONS:
         own = [entry for entry in entries if entry.section == section]
         if section in _ELSEWHERE:
-            own = list(_not_repeated(own, entries, section))
+            own = list(_not_repeated(own, entries, section, suffixes))
         lines = list(_fact_lines(own)) if section == "Facts" else [_line(entry) for entry in own]
         if section == "Goal" and lines:
             parts.append(f"{section}: {' '.join(lines)}")
@@ -40,7 +48,9 @@ def render_entries(entries: Sequence[Entry]) -> str:
     return "\n".join(parts)
 
 
-def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Section) -> Iterator[Entry]:
+def _not_repeated(
+    own: Sequence[Entry], entries: Sequence[Entry], section: Section, suffixes: Suffixes
+) -> Iterator[Entry]:
     """Yield a section's entries whose words are in none of the sections that `_ELSEWHERE` lists for this section.
 
     An open request is left out only if a rule contains it and is longer. An entry with a path is the error of a tool.
@@ -48,7 +58,7 @@ def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Secti
     what a user said.
     """
     elsewhere = _ELSEWHERE[section]
-    shown = _Phrases(entry.value for entry in entries if entry.section in elsewhere and not entry.path)
+    shown = _Phrases((entry.value for entry in entries if entry.section in elsewhere and not entry.path), suffixes)
     for entry in own:
         if entry.path or not shown.hold(entry.value.rstrip(ELLIPSIS), with_more=section == "Open"):
             yield entry
@@ -62,9 +72,11 @@ class _Phrases:
     memory, because a text has a few hundred characters at most.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], suffixes: Suffixes) -> None:
         self._texts = set(texts)
-        self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
+        for text in self._texts - suffixes.keys():
+            suffixes[text] = [text[found.start() :] for found in _WORD_START.finditer(text)]
+        self._suffixes = sorted(chain.from_iterable([suffixes[text] for text in self._texts]))
 
     def hold(self, phrase: str, *, with_more: bool) -> bool:
         """Whether one of the texts contains the phrase, beginning at the start of a word.

@@ -233,7 +233,7 @@ def is_question(sentence: str) -> bool:
     return sentence.rstrip("\"'”’)").endswith(("?", "？", "؟"))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=32_768)
 def strength_of(sentence: str) -> int:
     """Return how strictly a sentence sets a rule, in any of twenty languages."""
     claim = "" if is_foreign(sentence) else _NOT_A_RULE.sub(" ", sentence)
