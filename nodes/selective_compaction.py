@@ -90,7 +90,9 @@ def _advice(context: NodeContext) -> str:
     other = "Start a new thread, use a model with a larger window, shorten the system prompt, or "
     held = pinned_tokens(context)
     if held <= context.sizes.most_pinned:
-        return f"{other}let a long input be summarized or shortened (long_input='summarize')."
+        kept = context.settings.long_input == "keep"
+        shorter = "let a long input be summarized or shortened (long_input='summarize')"
+        return f"{other}{shorter if kept else 'send a shorter message'}."
     pins = ", ".join(repr(message.id) for message in context.messages if is_pinned(message, context.call.pins))
     return (
         f"Pins hold {held} tokens of a room of {context.sizes.room}: the messages {pins}. {other}remove pins with "

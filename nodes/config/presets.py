@@ -98,7 +98,6 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "trigger_ratio": 1.0,
         "soft_zone": False,
         "target_ratio": 0.3,
-        "long_input": "summarize",
         "auto_recall": True,
     },
 }

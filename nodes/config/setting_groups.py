@@ -248,11 +248,11 @@ class BreakerSettings(Frozen):
 class RequestSettings(Frozen):
     """These settings concern too long messages, outdated tool results, quotations, and waiting for another run."""
 
-    long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
-    """What to do with a user message that waits for its answer and no longer fits together with the messages that
-    must stay. `keep`: keep the message and raise an error that reports the sizes. `summarize`: summarize the message
-    like older messages if the model has read it. Otherwise, shorten it to its beginning and end, with the rules and
-    identifiers from the part between them."""
+    long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Request: long input")
+    """What to do with a user message that waits for its answer if the request is over the limit and nothing else can
+    make room. `summarize`: summarize the message like older messages if the model has read it. Otherwise, shorten it
+    to its beginning and end, with the rules and identifiers from the part between them. `keep`: keep the message and
+    raise an error that reports the sizes."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new user message that is larger than the limit, or with a new system message that leaves too

@@ -194,7 +194,7 @@ def demand(
 
 def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
     """Return the format of a summary's message before `rounds` kept rounds; on the last level the shortest one."""
-    return FormatChoice("record" if last else settings.summary_form, settings.language, rounds)
+    return FormatChoice("terse" if last else settings.summary_form, settings.language, rounds)
 
 
 def _least(call: Call) -> int:

@@ -31,12 +31,12 @@ def forced(selector: Selector, demand: Demand) -> Selection | None:
 
 
 def _all_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield the last resorts, then the same with a shortened input, then without a summary if none is required."""
+    """Yield the last resorts, then the same with a shortened input, then without a summary if none is owed."""
     found = list(_last_resorts(selector, demand))
     yield from found
     shorter = [short for choice in found if (short := _with_shortened_input(selector, demand, choice))]
     yield from shorter
-    yield from (replace(choice, summarize=False, summary=0) for choice in [*found, *shorter])
+    yield from (replace(choice, summarize=False) for choice in [*found, *shorter])
 
 
 def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) -> Choice | None:
@@ -53,12 +53,17 @@ def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) ->
 
 
 def _shortened(selector: Selector, message: AnyMessage, tokens: int) -> AnyMessage:
-    """Return an input with the beginning and the end of its text, and the rules and facts of what is between."""
+    """Return an input with the beginning and the end of its text, and the rules and facts of what is between.
+
+    If beginning and end together exceed `tokens`, only the beginning stays.
+    """
     counter, text = selector.meter.counter, "\n".join(texts_of(message))
     head = counter.head(text, max(1, tokens // 4))
     tail = text[max(len(head), len(text) - len(head)) :]
     ends = f"{head}\n{ELLIPSIS}\n{tail}"
     left = tokens - counter.text(ends)
+    if left < 0:
+        return with_clipped_text(message, counter.head(text, tokens), counter, recall=selector.settings.recall)
     between = HumanMessage(text[len(head) : len(text) - len(tail)])
     made = digest([between], budget=left, counter=counter, sections=_EXTRACTED, beside=[HumanMessage(ends)])
     short = f"{ends}\n{made.text}" if made.text else ends

@@ -37,8 +37,7 @@ def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
 def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
     """Yield the choices of each strategy, applied to what the previous strategies kept, the mildest choice first.
 
-    If `summary_mode` is `last_resort`, a summary of the whole conversation follows. If `long_input` allows it, the
-    last choice also drops the unanswered user message.
+    If `summary_mode` is `last_resort`, a summary of the whole conversation follows.
     """
     last_resort = selector.settings.summary_mode == "last_resort"
     before = Choice(summarize=False if last_resort else None)
@@ -53,16 +52,6 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
             named = named if latest.then is None else deque(latest.then)
     if demand.summarize_all or last_resort:
         yield from (replace(choice, name="full") for choice in full(selector, demand))
-    if selector.yielding_input:
-        yield with_unanswered_input(selector, demand)
-
-
-def with_unanswered_input(selector: Selector, demand: Demand) -> Choice:
-    """Return the choice that drops all messages that need not stay, and the unanswered user message."""
-    must = selector.untouchable - selector.yielding_input
-    drop = frozenset(range(len(selector.view.messages))) - must
-    clip = selector.tight_clip(must, drop, demand.aim - demand.least)
-    return Choice(drop=drop, clip=clip, summary=demand.least, summarize=True, takes_input=True, name="with_input")
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:

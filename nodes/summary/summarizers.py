@@ -117,7 +117,10 @@ class DigestSummarizer:
 
 @dataclass(frozen=True)
 class NoticeSummarizer:
-    """Writes a notice and as much of the earlier summary as fits; the summarizer of the last fallback level."""
+    """Writes a notice and as much of the earlier summary as fits; the summarizer of the last fallback level.
+
+    The record holds the earlier summary whole, as far as its size allows, for the next compaction.
+    """
 
     name: str = "hide"
     deterministic: bool = True
@@ -127,7 +130,11 @@ class NoticeSummarizer:
         text = notice(request)
         left = request.max_tokens - request.counter.text(text) - 2
         kept = request.counter.head(request.earlier, left) if request.earlier and left > 0 else ""
-        return Reply(content=f"{text}\n{kept}".strip(), record=request.record, contract=Free())
+        record, budget = request.record, max(1, left)
+        if not record and request.earlier:
+            known, told, counter = request.facts, request.earlier, request.counter
+            record = digest((), budget=budget, counter=counter, previous=known, previous_text=told).record
+        return Reply(content=f"{text}\n{kept}".strip(), record=record, contract=Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""

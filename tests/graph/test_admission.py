@@ -208,10 +208,23 @@ async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Dr
 
 
 async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -> None:
-    """As one that is over the limit by itself: it is archived, and the pins stay."""
-    graph = agent(ScriptedModel(replies=["ok"]), "digest")
+    """With `keep`, as one that is over the limit by itself: it is archived, and the pins stay."""
+    graph = agent(ScriptedModel(replies=["ok"]), "digest", long_input="keep")
     await go.invoke(graph, {"messages": [pinned(450, "p"), HumanMessage("go")]})
     await go.invoke(graph, said(filler(600), "long"))
     assert standing(graph)["last"]["verdict"] == "refused"
     assert "with the fixed part and the pins it needs 1058 tokens" in values(graph)["messages"][-1].text
     assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["p"]
+
+
+async def test_an_input_beside_pins_is_shortened_and_answered(go: Drive) -> None:
+    """The pin stays whole, and the model reads the beginning and the end of the input."""
+    model = ScriptedModel(replies=["ok", "done"])
+    graph = agent(model, "digest")
+    await go.invoke(graph, {"messages": [pinned(450, "p"), HumanMessage("go")]})
+    await go.invoke(graph, said(filler(600, "n"), "long"))
+    assert values(graph)["messages"][-1].text == "done"
+    (seen,) = (message.text for message in model.received[-1] if message.id == "long")
+    assert seen.startswith("n0 n1")
+    assert "n599" in seen
+    assert "p449" in texts(model.received[-1])

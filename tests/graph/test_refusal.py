@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
@@ -128,7 +128,11 @@ async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
 async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> None:
     """The refusal has an archive row and a ledger row of its own beside those of the attempt, once each."""
     too_long = ContextOverflowError("maximum context length is 900 tokens, however you requested 1500 tokens")
-    graph = agent(ScriptedModel(replies=[lambda got: too_long if "big0" in got[-1].text else "ok"]), "digest")
+
+    def answer(got: list[AnyMessage]) -> Any:
+        return too_long if "big0" in got[-1].text else "ok"
+
+    graph = agent(ScriptedModel(replies=[answer]), "digest", long_input="keep")
     await go.invoke(graph, said("hello", "first"))
     big = said(filler(940, "big"), "big")
     with pytest.raises(ContextExhaustedError):

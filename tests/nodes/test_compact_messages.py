@@ -17,6 +17,7 @@ from langgraph_compaction.nodes import (
     render,
     should_compact,
 )
+from langgraph_compaction.nodes.config.presets import Preset
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count
@@ -201,8 +202,9 @@ def test_system_messages_that_fill_the_size_are_an_error() -> None:
 
 def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
     """It names the sizes and what stood in the way."""
+    keep = CompactionSettings(long_input="keep")
     with pytest.raises(ContextExhaustedError, match=r"hold 104 tokens and at most 100 are wanted"):
-        compact_messages([user(LONG)], max_tokens=100)
+        compact_messages([user(LONG)], max_tokens=100, settings=keep)
     with pytest.raises(ContextExhaustedError):
         compact_messages([pinned(LONG), AIMessage("a"), user("u")], max_tokens=100)
 
@@ -218,20 +220,21 @@ def test_an_unread_result_over_the_size_is_no_error() -> None:
     assert found[-1].text.startswith("flight HAT100")
 
 
-def test_a_long_input_that_the_model_has_not_read_is_shortened() -> None:
+@pytest.mark.parametrize("preset", ["selective", "faithful"])
+def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -> None:
     """Its beginning and end stay, with rules and identifiers from between, as an agent that acts in text needs."""
     lines = [f"line {n}: nothing of note is here at all" for n in range(60)]
     lines[30] = "You must never touch the file vendor/parser_v2.py in this repository."
     task = [user("Fix the failing test of the parser."), AIMessage("I open the file.")]
     seen = user("\n".join(lines))
-    found = compacted([*task, seen], 240, preset="faithful").new_messages
+    found = compacted([*task, seen], 240, preset=preset).new_messages
     text = found[-1].text
     assert text.startswith("line 0:")
     assert "line 59: nothing" in text
     assert lines[30] in text
     assert "[TRUNCATED original~" in text
     with pytest.raises(ContextExhaustedError):
-        compact_messages([*task, seen], max_tokens=240)
+        compact_messages([*task, seen], max_tokens=240, settings=CompactionSettings(long_input="keep"))
 
 
 def test_the_counter_is_that_of_trim_messages() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.nodes import (
@@ -14,17 +14,14 @@ from langgraph_compaction.nodes import (
     compact_messages,
     render,
 )
-from langgraph_compaction.nodes.conversation.request import Meter
+from langgraph_compaction.nodes.config.presets import Preset
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
-from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.histories import histories
+from tests.histories import asks, histories, numbered, result, user
 from tests.invariants import check_request, check_transition, is_summary
+from tests.nodes.compacting import NOTICE, least, must_yield
 
 COUNTER = approximate_counter()
-NOTICE = 100
-"""Tokens that the shortest summary takes, frame and all, with the line that tells of a step which left."""
 
 
 def count(messages: Sequence[AnyMessage]) -> int:
@@ -42,23 +39,16 @@ def compacted(messages: list[AnyMessage], max_tokens: int, chosen: CompactionSet
         assert total(COUNTER, header) >= max_tokens
         return None
     except ContextExhaustedError:
-        assert least(messages) > min(max_tokens, count(messages) - 1) - NOTICE
+        assert least(messages, chosen, COUNTER) > min(max_tokens, count(messages) - 1) - NOTICE
         return None
     finally:
         assert fingerprint_all(messages) == before, "the caller's messages were changed"
     assert count(found) <= max_tokens
-    check_transition(messages, found, count=count, ceiling=max_tokens)
+    may_leave = must_yield(messages, max_tokens, chosen, COUNTER)
+    check_transition(messages, found, count=count, ceiling=max_tokens, input_may_leave=may_leave)
     check_request(render(found))
     assert compact_messages(found, max_tokens=max_tokens, token_counter=COUNTER, settings=chosen) == found
     return found
-
-
-def least(messages: Sequence[AnyMessage]) -> int:
-    """Return the tokens of what must stay, cut as short as it can be, once steps have left."""
-    selector = Selector(Transcript(messages), CompactionSettings(), Meter(COUNTER, 0))
-    stay = selector.untouchable - selector.steps
-    drop = frozenset(range(len(messages))) - stay
-    return selector.tokens(drop, selector.tight_clip(stay, drop, 0, texts=True))
 
 
 options: st.SearchStrategy[CompactionSettings] = st.builds(
@@ -68,6 +58,7 @@ options: st.SearchStrategy[CompactionSettings] = st.builds(
     dialogue_beyond_keep=st.integers(0, 5),
     summary_mode=st.sampled_from(["always", "if_needed"]),
     summary_scope=st.sampled_from(["old_part", "all"]),
+    long_input=st.sampled_from(["keep", "summarize"]),
 )
 
 
@@ -79,6 +70,26 @@ def test_a_compaction_keeps_every_invariant(
 ) -> None:
     """On any conversation and at any size: a sound result that stays as it is, or a justified error."""
     compacted(history, max(1, int(count(history) * share)), chosen)
+
+
+@pytest.mark.parametrize("preset", ["selective", "faithful"])
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 1_500), min_size=2, max_size=8),
+    arguments=st.integers(1, 300),
+    results=st.lists(st.integers(1, 2_000), max_size=3),
+    cap=st.integers(210, 2_000),
+)
+def test_a_conversation_is_refused_at_no_size(
+    preset: Preset, sizes: list[int], arguments: int, results: list[int], cap: int
+) -> None:
+    """Whether a long question or results of any number and size wait, the shortest form of both fits."""
+    rounds = [message for size in sizes[1:] for message in (user("alpha " * size), AIMessage("beta " * size))]
+    calls = [f"c{number}" for number in range(len(results))]
+    step = [asks(*calls, path="src/app.py " * arguments)] if calls else []
+    step += [result(call, "order-4711 " * size) for call, size in zip(calls, results, strict=True)]
+    messages = numbered([*rounds, user("gamma " * sizes[0]), *step])
+    assert compacted(messages, cap, CompactionSettings(preset=preset)) is not None
 
 
 @pytest.mark.requirement("B33", "B1", "B5")

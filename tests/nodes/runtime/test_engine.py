@@ -169,7 +169,7 @@ def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
     goal = demand(call(), trigger="manual", before=9_000, last=False)
     assert propose(call(), rounds, OWN, goal) == Finding("noop", "nothing_old")
     large: list[AnyMessage] = numbered([user(LONG * 9)])
-    small = call(window=500)
+    small = call(window=500, long_input="keep")
     tight = demand(small, trigger="manual", before=904, last=False)
     found = propose(small, large, OWN, tight)
     assert isinstance(found, Finding)

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TextCounter, approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
@@ -47,3 +47,14 @@ def test_a_step_of_very_many_calls_leaves_whole() -> None:
     found = chosen(step(calls=80))
     assert found is not None
     assert found.drop == frozenset(range(1, 82))
+
+
+def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginning() -> None:
+    """The end has as many characters, which in another script are many more tokens."""
+    messages = numbered([user("hello"), AIMessage("hi"), user("word " * 400 + "配置" * 400)])
+    chooser = Selector(Transcript(messages), CompactionSettings(), Meter(approximate_counter(), 0))
+    found = forced(chooser, replace(TIGHT, ceiling=60, aim=60))
+    assert found is not None
+    assert found.tokens + TIGHT.least <= 60
+    assert found.clip[2].text.startswith("word")
+    assert "配置" not in found.clip[2].text

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph_compaction.nodes.conversation.request import Meter, render
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.events import Counts
+from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
@@ -248,19 +250,27 @@ LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word 
 
 
 def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
-    """Last of all: with a larger ceiling it stays, and without the setting nothing fits."""
-    tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10)
-    assert choose(selector(LONG_TASK), tight) is None
-    found = selected(LONG_TASK, tight, long_input="summarize")
+    """Last of all: with a larger ceiling it stays, and so it does with `keep`, where the step leaves instead."""
+    tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10, must_fit=True)
+    kept = forced(selector(LONG_TASK, long_input="keep"), tight)
+    assert kept is not None
+    assert kept.drop == frozenset(range(1, 7))
+    found = forced(selector(LONG_TASK), tight)
+    assert found is not None
     assert found.drop == frozenset(range(5))
     assert found.owes_summary
     assert found.clip == {}, "what the model waits for is whole where it fits"
-    assert (
-        0
-        not in selected(
-            LONG_TASK, Demand(before=10**9, ceiling=200, aim=200, summary=10), long_input="summarize"
-        ).drop
-    )
+    assert 0 not in selected(LONG_TASK, replace(tight, ceiling=200, aim=200)).drop
+
+
+@pytest.mark.parametrize("messages", [LONG_TASK, [user("question"), AIMessage("hello"), user("task " * 80)]])
+def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[AnyMessage]) -> None:
+    """In the soft zone nothing is better than a question that the model cannot read."""
+    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10)
+    for setting in ("keep", "summarize"):
+        chooser = selector(messages, long_input=setting)
+        assert choose(chooser, tight) is None
+        assert forced(chooser, tight) is None
 
 
 @pytest.mark.parametrize(
@@ -272,5 +282,6 @@ def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
     messages: list[AnyMessage], pins: tuple[str, ...]
 ) -> None:
     """The model has to see it once."""
-    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10)
-    assert choose(selector(messages, pins, long_input="summarize"), tight) is None
+    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10, must_fit=True)
+    found = forced(selector(messages, pins), tight)
+    assert found is None or not found.drop & {0 if pins else 1}

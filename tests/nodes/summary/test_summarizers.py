@@ -198,6 +198,9 @@ def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     assert str(reply.content).startswith("6 earlier messages are no longer in view.\n one one")
     assert 95 <= COUNTER.text(str(reply.content)) <= 100
     assert reply.record == {"v": 1}
+    written = ask(NoticeSummarizer(), request(earlier="first\nsecond", max_tokens=3))
+    assert written.record is not None
+    assert [row[-1] for row in written.record["entries"]] == ["first", "second"], "a model's summary has no record"
     bare = ask(NoticeSummarizer(), request(earlier=" one" * 500, max_tokens=3))
     assert bare.content == "6 earlier messages are no longer in view."
 
