@@ -48,6 +48,12 @@ _FOCUS = 3.0
 """Factor for the worth of an entry that contains a word of `focus`, the subject on which the user asked the summary
 to concentrate, or the subject of the question that a result is to answer."""
 
+_CARRIED: dict[Section, float] = {"Said": 10.0, "Answers": 4.0}
+"""For each section of statements, the factor for the worth of a statement of an earlier digest: later messages can
+make a fact known again, but not what was said once."""
+_MOST_CARRIED = 1.0
+"""The most that `_CARRIED` makes of a statement's worth: more than most facts, and less than binding rules."""
+
 _USED = 1_000.0
 """Factor for the worth of an entry that contains a text which the conversation has used again."""
 
@@ -114,7 +120,7 @@ def digest(
     entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
-    worth = list(map(_weighing(entries, count, _focus_words(focus), used), entries))
+    worth = list(map(_weighing(entries, start, count, _focus_words(focus), used), entries))
     ranked = _ranked(shown, budget, counter, worth)
     first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
     ranked = list(dict.fromkeys([*first, *ranked]))
@@ -206,9 +212,9 @@ def _focus_words(focus: str | None) -> list[str]:
 
 
 def _weighing(
-    entries: Sequence[Entry], total: int, focus: Sequence[str], used: Collection[str]
+    entries: Sequence[Entry], start: int, total: int, focus: Sequence[str], used: Collection[str]
 ) -> Callable[[Entry], float]:
-    """Return the function that weighs the entries of a conversation of `total` messages.
+    """Return the function that weighs the entries of a conversation of `total` messages, `start` of them in a digest.
 
     A row of a list that has a value with a word of `focus` is preferred, and in it the fields that `focus` names.
     """
@@ -222,7 +228,10 @@ def _weighing(
         text = f"{entry.path} {entry.key} {entry.value}" if focus or used else ""
         again = _USED if any(contains_whole(text, one) for one in used) else 1
         row = _FOCUS if (entry.at, entry.path, entry.row) in rows else 1
-        return _aged(entry, total) * again * row * (_FOCUS if any(word in text.lower() for word in focus) else 1)
+        worth = _aged(entry, total)
+        if entry.at < start:
+            worth = max(worth, min(_MOST_CARRIED, _CARRIED.get(entry.section, 1.0) * worth))
+        return worth * again * row * (_FOCUS if any(word in text.lower() for word in focus) else 1)
 
     return weight
 

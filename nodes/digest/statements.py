@@ -1,7 +1,7 @@
 """Extract statements of users and of the assistant that say what no other sentence of the conversation says.
 
 The worth of a statement grows with the number of its rare words per token: words that occur in few sentences of the
-conversation, and in none of the better statements.
+conversation, and neither in a better statement nor in a result of a tool.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from langgraph_compaction.checkpoint.compaction.common_words import COMMON_WORDS
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
 from ..conversation.message_marks import is_real_user
-from ..conversation.tokens import approximate_counter
+from ..conversation.tokens import approximate_counter, texts_of
 from ..text.identifiers import identifiers
 from ..text.quoting import one_line
 from .entry import Entry, Section
@@ -33,12 +33,12 @@ from .rules_and_requests import (
 _CHARS = 320
 """Maximum number of characters of a statement."""
 
-_LEAST, _MOST = 0.003, 0.05
+_LEAST, _MOST = 0.003, 0.1
 """Worth of a statement without a rare word, and of one that has `_DENSE` rare words per token: less than that of
 identifiers that are needed later."""
 _DENSE = 0.4
 
-_CHAT, _CHAT_MESSAGES = 5.0, 16
+_CHAT, _CHAT_MESSAGES = 2.5, 16
 """Factor for the worth of statements in a conversation of at least so many messages and without results of tools,
 because prose is all that it has."""
 
@@ -85,14 +85,16 @@ def statements(
 
     Sentences with identifiers are left out, because the identifiers are extracted as facts, and so are the users'
     rules, and the assistant's courtesies and headings. `beside` are the messages that the model continues to see:
-    their words are not rare.
+    their words are not rare. Words in results of tools count less too, because the results repeat them.
     """
     known = {entry.value for entry in earlier}
     found = list({one.text: one for one in _statements(old, start) if one.text not in known}.values())
-    frequency = Counter(word for text in _all_sentences(old, beside) for word in rare_words(text))
-    frequency.update(word for entry in earlier for word in rare_words(entry.value))
-    covered = {word for entry in earlier for word in rare_words(entry.value)}
-    ranked = sorted(found, key=lambda one: (-_density(one.text, frequency, ()), one.at))
+    if not found:
+        return list(earlier)
+    covered = Counter(word for entry in earlier for word in rare_words(entry.value))
+    covered.update(word for text in _results(old, beside) for word in _rare_words(text))
+    frequency = covered + Counter(word for text in _all_sentences(old, beside) for word in rare_words(text))
+    ranked = sorted(found, key=lambda one: (-_density(one.text, frequency, Counter()), one.at))
     factor = _CHAT if _is_chat([*old, *beside]) else 1.0
     worth: dict[str, float] = {}
     for one in ranked:
@@ -113,6 +115,11 @@ def _all_sentences(*parts: Iterable[AnyMessage]) -> Iterator[str]:
         for message in part:
             if isinstance(message, AIMessage) or is_real_user(message):
                 yield from own_sentences(message.text)
+
+
+def _results(*parts: Iterable[AnyMessage]) -> Iterator[str]:
+    for part in parts:
+        yield from (text for message in part if isinstance(message, ToolMessage) for text in texts_of(message))
 
 
 def _statements(old: Sequence[AnyMessage], start: int) -> Iterator[_Statement]:
@@ -146,10 +153,15 @@ def _worth(one: _Statement, density: float) -> float:
     return worth * one.share
 
 
-def _density(text: str, frequency: Counter[str], covered: Iterable[str]) -> float:
-    """Return the number of rare words per token, each divided by the number of sentences that contain it."""
-    found = rare_words(text).difference(covered)
-    weight = sum((_PAIR if _is_unspaced(word) else 1) / max(1, frequency[word]) for word in sorted(found))
+def _density(text: str, frequency: Counter[str], covered: Counter[str]) -> float:
+    """Return the number of rare words per token, each divided by the number of sentences that contain it.
+
+    A word that better statements contain counts less, but not nothing, because it may be said of something else here.
+    """
+    weight = sum(
+        (_PAIR if _is_unspaced(word) else 1) / (max(1, frequency[word]) * (1 + covered[word]))
+        for word in sorted(rare_words(text))
+    )
     return weight / (1 + _COST.text(text))
 
 
@@ -159,6 +171,11 @@ def rare_words(text: str) -> frozenset[str]:
 
     In scripts without spaces, every two adjacent characters count as a word.
     """
+    return _rare_words(text)
+
+
+def _rare_words(text: str) -> frozenset[str]:
+    """Return the same as `rare_words`, without keeping a long text in memory."""
     found = set[str]()
     for word in map(str.casefold, _WORD.findall(text)):
         if _is_unspaced(word):

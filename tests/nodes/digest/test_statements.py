@@ -1,10 +1,11 @@
 """Statements of users and of the assistant: those with the most rare words come first, from both sides."""
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.digest.digest import digest
+from langgraph_compaction.nodes.digest.entry import Entry, Section, pack
 from langgraph_compaction.nodes.digest.statements import rare_words, statements
 
 COUNTER = approximate_counter()
@@ -48,6 +49,80 @@ def test_a_statement_outlives_further_digests() -> None:
         made = digest(_talk("", ""), budget=120, counter=COUNTER, previous=made.record)
     assert DECISIONS["en"] in made.text
     assert "antique clocks" in made.text
+
+
+REMARKS = {
+    "en": "My aunt repairs antique clocks in the cellar.",
+    "zh": "我弟弟在地下室修理古董钟。",
+    "ru": "Мой сосед чинит старинные часы в подвале.",
+}
+BUDGETS = (300, 200, 150, 120, 100, 90, 80)
+
+
+def _look_ups(said: str, number: int) -> list[AnyMessage]:
+    """Return a talk in which the assistant looks up parcels, each with its identifiers."""
+    talk: list[AnyMessage] = [HumanMessage("Hello there."), AIMessage("Hello."), HumanMessage(said)]
+    for one in range(6):
+        code = f"PARCEL-{number}{one}4711"
+        talk += [
+            AIMessage("", tool_calls=[{"name": "find", "args": {"parcel_id": code}, "id": code}]),
+            ToolMessage(f'{{"parcel_id": "{code}", "depot_id": "DEPOT-{one}{number}88"}}', tool_call_id=code),
+        ]
+    return [*talk, AIMessage("The parcel was found.")]
+
+
+@pytest.mark.parametrize("language", REMARKS)
+def test_a_remark_of_the_user_outlives_eight_digests_that_shrink_under_new_identifiers(language: str) -> None:
+    """Identifiers of later look-ups do not displace what only the user said, although they fill the budget."""
+    made = digest(_look_ups(REMARKS[language], 0), budget=400, counter=COUNTER)
+    for number, budget in enumerate(BUDGETS, 1):
+        talk = _look_ups("Where is the next parcel now?", number)
+        made = digest(talk, budget=budget, counter=COUNTER, previous=made.record)
+    assert REMARKS[language] in made.text
+    assert f"PARCEL-{len(BUDGETS)}54711" in made.text
+
+
+@pytest.mark.parametrize("section", ["Said", "Answers"])
+@pytest.mark.parametrize(("worth_of_facts", "shown"), [(0.2, True), (2.0, False)])
+def test_earlier_statements_come_before_facts_of_little_worth_alone(
+    section: Section, worth_of_facts: float, shown: bool
+) -> None:
+    """Statements of both sides in the record displace facts that nobody used, but no facts that are in use."""
+    said = Entry(section, 8, 0.08, DECISIONS["en"])
+    facts = [Entry("Facts", 9, worth_of_facts, f"ORDER-{number}", key="order_id") for number in range(100, 140)]
+    record = pack([said, *facts], range(41), count=10, limit=10_000)
+    made = digest([HumanMessage("Go on.")], budget=60, counter=COUNTER, previous=record)
+    assert (said.value in made.text) is shown
+    assert facts[0].value in made.text
+
+
+def test_statements_of_an_earlier_digest_do_not_displace_rules() -> None:
+    """A rule that is set later is shown even if the budget holds nothing else."""
+    rule = "Never send the invoices before Friday."
+    made = digest(_talk(REMARKS["en"], DECISIONS["en"]), budget=120, counter=COUNTER)
+    again = digest([HumanMessage(rule)], budget=24, counter=COUNTER, previous=made.record)
+    assert rule in again.text
+    assert REMARKS["en"] not in again.text
+
+
+def test_known_words_said_of_something_else_are_worth_more_than_a_sentence_without_rare_words() -> None:
+    """Each word of the third sentence is in one of the first two, but only the third says who breeds pigeons."""
+    said = (
+        "My aunt repairs antique clocks.",
+        "Our landlady breeds pigeons.",
+        "My aunt breeds pigeons.",
+        "It is what it is.",
+    )
+    worth = {one.value: one.worth for one in statements([HumanMessage(" ".join(said))], 0)}
+    assert worth[said[2]] > 2 * worth[said[3]]
+
+
+def test_words_that_a_result_contains_make_a_statement_worth_less() -> None:
+    """What the result says can be read there."""
+    said = "The cellar holds antique clocks."
+    result = ToolMessage('{"cellar": "antique clocks"}', tool_call_id="1")
+    (alone,), (repeated,) = statements([AIMessage(said)], 0), statements([AIMessage(said), result], 0)
+    assert repeated.worth < 0.6 * alone.worth
 
 
 @pytest.mark.requirement("S3.23")
