@@ -18,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, cast
 
 import pytest
@@ -256,6 +257,8 @@ class World:
         self.alive = {"one", "two"}
         self.lost: set[frozenset[str]] = set()
         """Summaries whose process died before they were stored."""
+        self.pieces: set[frozenset[str]] = set()
+        """Parts of the messages of a summary; their summaries are not stored, and another may have the same part."""
         self.begun: dict[str, int] = {}
         """The number of commits at which each process last began a preparation."""
         self.clock = 1_000.0
@@ -285,6 +288,8 @@ class World:
             return found
         named = (word for word in request.conversation.split() if word.startswith(("in-", "lc_run--")))
         shown = frozenset(str(message.id) for message in request.messages) or frozenset(named)  # of pieces' summaries
+        if not request.messages:
+            self.pieces.update(takewhile(lambda one: one < shown, reversed(self.asked)))
         self.asked.append(shown)
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(sorted(shown))}</summary>")
 
@@ -402,7 +407,7 @@ class World:
             assert compaction.get("cooldown_until"), "no cool-down after failures"
         assert ("stale", "no_summary") not in self.records.ends, "a summary that was paid for is not found"
         assert not any(NO_SUMMARY in one.text for one in messages), "no summary"
-        paid = [one for one in self.asked if one not in self.lost]
+        paid = [one for one in self.asked if one not in self.lost and one not in self.pieces]
         assert len(paid) == len(set(paid)), "paid twice"
 
 
@@ -443,7 +448,7 @@ def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> Non
     logging.disable()
     count, first, minutes = map(float, [*given, *("0", "inf")[len(given) - 1 :]])
     ends, red, played = Counter[str](), list[int](), 0
-    began = time.monotonic()
+    began, made = time.monotonic(), origin()
     for seed in range(int(first), int(first + count)):
         if time.monotonic() - began > minutes * 60:
             break
@@ -455,7 +460,7 @@ def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> Non
             sys.stdout.write(f"seed {seed}\n{traceback.format_exc()}")
     row = {"name": name, "first": int(first), "played": played, "red": red, "ends": dict(ends.most_common())}
     sys.stdout.write(f"{row}\n")
-    keep(RESULTS / "schedules.json", [{**row, **origin()}], "name")
+    keep(RESULTS / "schedules.json", [{**row, **made}], "name")
     sys.exit(bool(red))
 
 

@@ -206,12 +206,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    until = time.monotonic() + options.minutes * 60
+    until, made = time.monotonic() + options.minutes * 60, origin()
     rows = [
         play(name, check, range(options.seed, options.seed + count), until)
         for name, check, count in (("graph", by_graph, options.graph), ("engine", by_engine, options.engine))
     ]
-    keep(RESULTS / "poisoned.json", [{**row, **origin()} for row in rows if row["played"]], "name")
+    keep(RESULTS / "poisoned.json", [{**row, **made} for row in rows if row["played"]], "name")
     print(json.dumps(rows))  # noqa: T201
     sys.exit(any(row["poisoned"] for row in rows))
 
