@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from langchain_core.runnables import RunnableConfig
-from langgraph.runtime import get_runtime
 
 from ..db import tables
 from ..db.database import Database
@@ -133,6 +132,8 @@ def current_run() -> object | None:
     """
     if (run := _RUN.get()) is not None:
         return run
+    from langgraph.runtime import get_runtime  # noqa: PLC0415 - it loads the server's client, which no saver needs
+
     try:
         return getattr(get_runtime(), "control", None)
     except (RuntimeError, KeyError):  # no run of a graph is under way here
