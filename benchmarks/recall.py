@@ -35,8 +35,9 @@ from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.runtime.archive_quotation import found_for
-from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, quotation
+from langgraph_compaction.nodes.runtime.archive_quotation import found_for, passages_for
+from langgraph_compaction.nodes.summary.quotation import quotation
+from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
 DATA = Path(os.environ.get("COMPACTION_DATA", "../shared/data"))
 TAU = DATA / "tau-bench-airline" / "gpt-4o-airline-tasks-00-24.json"
@@ -102,9 +103,8 @@ def cost(runs: list[Recording], tokens: int, most: int) -> dict[str, float]:
 
 
 def _recalled(records: CompactionRecords, view: Sequence[Any]) -> None:
-    query, hits = found_for(records, "t", view)
-    if hits:
-        quotation(hits, query, max_tokens=1_000, counter=COUNTER)
+    query, hits, _ = found_for(records, "t", view)
+    quotation(passages_for(view, query, hits, max_tokens=1_000, counter=COUNTER))
 
 
 def _cpu_ms(call: Callable[[], object]) -> float:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from string import hexdigits
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ from .search_terms import identifier_terms, tokens
 
 _BESIDE = 2
 """Distance, in original messages, up to which a message gets a share of another one's score."""
+_AROUND = 12
+"""That distance in a search that follows identifiers: to the other messages about the same matter."""
 _SHARE = 0.5
 """That share."""
 _BEST = 5
@@ -69,6 +72,11 @@ class Scope(NamedTuple):
     speaker: str | None
     """A key of `SPEAKERS`: only messages of this speaker are returned. They may still be found by a neighbor."""
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether the scope includes all entries."""
+        return self.compaction_id is None and self.since is None and self.until is None
+
     def contains(self, entry: Entry) -> bool:
         """Return whether the scope includes the messages of an archive entry."""
         begin = -math.inf if self.since is None else self.since
@@ -85,8 +93,9 @@ def search_archive(
 ) -> list[SearchHit]:
     """Return the archived messages that match a query, best match first; [] if none contains a term of the query.
 
-    With `follow`, rare identifiers in the best originals are searched too, each as a word of the query, so that
-    messages about the same thing come first.
+    With `follow`, rare identifiers in the best originals are searched too, each as a word of the query, and a message
+    gets a share of the best score among `_AROUND` messages around it, so that messages about the same thing come
+    first.
 
     Original messages come first. A clipped message is left out where its original is found, and a summary or a
     recalled message where the originals found contain all terms of the query that it contains.
@@ -98,37 +107,41 @@ def search_archive(
         new = sorted(places.keys() - index.held.keys())
         index.add((seq, message) for seq, _, message in store.each(conn, thread, runs_of(new)))
         asked = index.terms_of(query)
-        originals = [seq for seq in index.originals if scope.contains(places[seq])]
-        own = _add_scores({}, index.scores(asked), places, scope)
+        if not scope.is_everything:
+            places = {seq: one for seq, one in places.items() if scope.contains(one)}
+        originals = [seq for seq in index.originals if seq in places]
+        own = _add_scores({}, index.scores(asked), places)
         names = [name for name in identifier_terms(query) if name in asked]
-        own = _add_scores(own, index.scores(names), places, scope, times=IDENTIFIER_WEIGHT - 1)
+        own = _add_scores(own, index.scores(names), places, times=IDENTIFIER_WEIGHT - 1)
+        first: dict[int, BaseMessage] = {}
         scores = _with_neighbors(own, originals)
         if follow:
-            first = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores)[:_BEST]))])
-            own = _add_scores(own, index.scores(_rare_names(index, first.values(), asked)), places, scope)
-            scores = _with_neighbors(own, originals)
-        said = {seq for seq in (own.keys() | scores.keys()) if scope.has_said(index.held[seq])}
-    best = [seq for seq in _ranked(scores) if seq in said][:limit]
-    others = [seq for seq in _ranked(own) if seq in said and seq not in scores][:_MOST_REPETITIONS]
-    if len(best) == limit:
-        others = []
-    held = store.get_many(conn, thread, [runs_of(sorted([*best, *others]))])
+            first = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores, _BEST)))])
+            own = _add_scores(own, index.scores(_rare_names(index, first.values(), asked)), places)
+            scores = _with_neighbors(_with_neighbors(own, originals), originals, _AROUND)
+        if scope.speaker is not None:
+            scores, own = (
+                {seq: score for seq, score in each.items() if scope.has_said(index.held[seq])}
+                for each in (scores, own)
+            )
+    best = _ranked(scores, limit)
+    others = [] if len(best) == limit else _ranked({s: own[s] for s in own.keys() - scores.keys()}, _MOST_REPETITIONS)
+    held = store.get_many(conn, thread, [runs_of(sorted([*best, *others]))], first)
     more = _adding(others, [held[seq] for seq in best], held, asked, retold=scope.speaker is None)
     order = [*best, *more][:limit]
     return [_found(held[seq], places[seq], scores.get(seq, own.get(seq, 0.0))) for seq in order]
 
 
 def _add_scores(
-    own: Mapping[int, float], more: Mapping[int, float], places: Mapping[int, Entry], scope: Scope, times: int = 1
+    own: Mapping[int, float], more: Mapping[int, float], places: Mapping[int, Entry], times: int = 1
 ) -> dict[int, float]:
-    """Return the sums of scores and of `times` other scores, of the messages in the scope."""
-    added = {seq: own.get(seq, 0.0) + times * score for seq, score in more.items() if scope.contains(places[seq])}
-    return {**own, **added}
+    """Return the sums of scores and of `times` other scores, of the messages with a place."""
+    return {**own, **{seq: own.get(seq, 0.0) + times * score for seq, score in more.items() if seq in places}}
 
 
-def _ranked(scores: Mapping[int, float]) -> list[int]:
-    """Return messages by their score, the best first; of equal ones the newest first."""
-    return sorted(scores, key=lambda seq: (-scores[seq], -seq))
+def _ranked(scores: Mapping[int, float], most: int) -> list[int]:
+    """Return at most so many messages with the best scores, the best first; of equal ones the newest first."""
+    return [seq for _, seq in nlargest(most, zip(scores.values(), scores.keys(), strict=True))]
 
 
 def _rare_names(index: ThreadIndex, messages: Iterable[BaseMessage], asked: Collection[str]) -> list[str]:
@@ -139,16 +152,23 @@ def _rare_names(index: ThreadIndex, messages: Iterable[BaseMessage], asked: Coll
     return sorted(counts, key=lambda name: (-said[name], counts[name], name))[:_MOST_FOLLOWED]
 
 
-def _with_neighbors(own: Mapping[int, float], originals: Sequence[int]) -> dict[int, float]:
+def _with_neighbors(own: Mapping[int, float], originals: Sequence[int], distance: int = _BESIDE) -> dict[int, float]:
     """Return the scores of original messages, each raised by its share of the best score near it."""
-    near: dict[int, float] = {}
-    ranks = [(rank, own[seq]) for rank, seq in enumerate(originals) if seq in own]
-    for rank, score in ranks:
-        for other in range(max(0, rank - _BESIDE), min(len(originals), rank + _BESIDE + 1)):
-            if other != rank and near.get(other, 0.0) < score:
-                near[other] = score
-    scored = near.keys() | {rank for rank, _ in ranks}
-    return {originals[rank]: own.get(originals[rank], 0.0) + _SHARE * near.get(rank, 0.0) for rank in scored}
+    scores = [own.get(seq, 0.0) for seq in originals]
+    beyond = [0.0] * distance
+    best = _best_of_each(distance, [*beyond, *scores, *beyond])
+    near = map(max, best, best[distance + 1 :])
+    raised = (score + _SHARE * other for score, other in zip(scores, near, strict=False))
+    return {seq: score for seq, score in zip(originals, raised, strict=False) if score}
+
+
+def _best_of_each(number: int, values: Sequence[float]) -> list[float]:
+    """Return the largest of each `number` consecutive values."""
+    best, width = list(values), 1
+    while width < number:
+        step = min(width, number - width)
+        best, width = list(map(max, best, best[step:])), width + step
+    return best
 
 
 def _adding(

@@ -45,7 +45,7 @@ _CREATE = """CREATE VIRTUAL TABLE archive USING fts5(terms, content='', tokenize
 _VOCABULARY = "CREATE VIRTUAL TABLE vocabulary USING fts5vocab(archive, 'row')"
 _CLEAR = "INSERT INTO archive (archive) VALUES ('delete-all')"
 _ADD = "INSERT INTO archive (rowid, terms) VALUES (?, ?)"
-_COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
+_COUNT = "SELECT term, doc FROM vocabulary WHERE term IN ({})"
 _FIND = "SELECT rowid, -bm25(archive) FROM archive WHERE archive MATCH ?"
 _SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
@@ -101,7 +101,10 @@ class ThreadIndex:
 
     def counts(self, asked: Iterable[str]) -> dict[str, int]:
         """Return the number of messages that contain each of the terms, without the terms that none contains."""
-        return {term: found[0] for term in asked if (found := self._conn.execute(_COUNT, (term,)).fetchone())}
+        counts: dict[str, int] = {}
+        for group in chunks(list(dict.fromkeys(asked))):
+            counts.update(self._conn.execute(_COUNT.format(", ".join("?" * len(group))), group).fetchall())
+        return counts
 
     def scores(self, asked: Iterable[str]) -> dict[int, float]:
         """Return the score of each message that contains one of the terms.

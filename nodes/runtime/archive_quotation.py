@@ -4,20 +4,30 @@ The quotation is in the request only: it is never stored, so it is never a rule,
 last, so that a provider's cache keeps everything before it.
 """
 
+import math
 from collections.abc import Sequence
+from heapq import nlargest
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords
 from langgraph_compaction.checkpoint.compaction.original_conversation import is_original
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
-from langgraph_compaction.checkpoint.compaction.search_terms import DEFAULT, query_terms
+from langgraph_compaction.checkpoint.compaction.search_index import text_of
+from langgraph_compaction.checkpoint.compaction.search_terms import (
+    DEFAULT,
+    identifier_terms,
+    query_terms,
+    terms,
+    tokens,
+)
 
 from ..conversation.message_marks import MARK, is_real_user, marks
-from ..conversation.tokens import call_texts
+from ..conversation.tokens import TokenCounter, call_texts
 from ..events import log
-from ..summary.recall_answer import MOST_FOUND, quotation
+from ..summary.quotation import Passage, new_passages, quotation
 from ..text.identifiers import identifiers
 from .effects import Effects
 from .node_context import NodeContext
@@ -26,8 +36,17 @@ NAME = "archive-quotation"
 """The id of the message with the quotation."""
 LEAST_SCORE = 0.5
 """Least score of the best hit; with one below, nothing is quoted. See `SearchHit.score`."""
-SHARE_OF_BEST = 0.2
-"""Hits with less than this share of the best score are not quoted."""
+_ASKED_SCORE = 2.0
+"""Least score of the best hit for what a message says that is not in view, so that the message asks for the archive:
+that of an identifier or of a few rare words."""
+_ASKED_TOKENS = 200
+"""Maximum number of tokens of a quotation that is asked for, but worth less than `_LEAST_WORTH`."""
+_LEAST_WORTH = 7.0
+"""Least worth of the `_BEST_PIECES` best pieces together for which the archive is quoted unasked: several identifiers
+that are not in view, in messages that are found nearly as well as the best."""
+_BEST_PIECES = 3
+MOST_COMPARED = 32
+"""Maximum number of found messages whose passages are compared."""
 _ENOUGH = 4
 """Number of different terms from which on a message says what it is about."""
 _EARLIER = 2
@@ -59,23 +78,51 @@ def quoted_archive(context: NodeContext) -> Effects[HumanMessage | None]:
     return HumanMessage(text, id=NAME, additional_kwargs={MARK: {"is_meta": True}})
 
 
-def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMessage]) -> tuple[str, list[SearchHit]]:
+class ArchiveMatch(NamedTuple):
+    """What a search for the newest messages found."""
+
+    query: str = ""
+    hits: Sequence[SearchHit] = ()
+    is_asked: bool = False
+    """Whether a message asks for something in the archive that is not in view."""
+
+
+def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMessage]) -> ArchiveMatch:
     """Return the query for the newest messages, if a user wrote them, and the archived messages to quote.
 
-    A message of `_ENOUGH` terms or more must itself be about something in the archive. A shorter one such as "yes, do
-    that" says nothing alone. Both are then searched with what they refer to (see `_context`).
+    What they say and the messages before do not must itself be about something in the archive, if it has `_ENOUGH`
+    terms or an identifier. A shorter one such as "yes, do that" says nothing alone. Both are then searched with what
+    they refer to (see `_context`).
     """
-    said, _ = _newest(messages)
+    said, before = _newest(messages)
     if not said:
-        return "", []
-    if len(query_terms(said, [DEFAULT])) >= _ENOUGH and _best(records.search(thread, said, limit=1)) < LEAST_SCORE:
-        return said, []
+        return ArchiveMatch()
+    lacking, score = _not_in(before, said), math.inf
+    if len(query_terms(lacking, [DEFAULT])) >= _ENOUGH or identifier_terms(lacking):
+        score = _best(records.search(thread, lacking, limit=1))
+    if score < LEAST_SCORE:
+        return ArchiveMatch(said)
     query = query_for(messages)
     shown = {message.id for message in messages if is_original(message)}
-    hits = records.search(thread, query, limit=MOST_FOUND, follow=True)
+    hits = records.search(thread, query, limit=MOST_COMPARED, follow=True)
     hits = [one for one in hits if is_original(one.message) and one.message.id not in shown]
-    best = _best(hits)
-    return query, [one for one in hits if best >= LEAST_SCORE and one.score >= SHARE_OF_BEST * best]
+    return ArchiveMatch(query, hits if _best(hits) >= LEAST_SCORE else (), _ASKED_SCORE <= score < math.inf)
+
+
+def _not_in(before: Sequence[AnyMessage], said: str) -> str:
+    """Return the words of a text that the messages before do not contain."""
+    view = "\n".join(map(text_of, before)).casefold()
+    return " ".join(word for word in tokens(said) if not all(term in view for term in terms(word)))
+
+
+def passages_for(
+    messages: Sequence[AnyMessage], query: str, found: Sequence[SearchHit], *, max_tokens: int, counter: TokenCounter
+) -> list[Passage]:
+    """Return the passages of found messages that add the most to the messages, for a quotation of `max_tokens`."""
+    if not found:
+        return []
+    view = "\n".join(text_of(message) for message in messages)
+    return new_passages(found, query, view, max_tokens=max_tokens, counter=counter)
 
 
 def query_for(messages: Sequence[AnyMessage]) -> str:
@@ -117,8 +164,17 @@ def _ends(text: str) -> str:
 
 
 def _quotation(context: NodeContext, most: int) -> str:
-    query, hits = found_for(context.records, context.thread_id or "", context.messages)
-    return quotation(hits, query, max_tokens=most - _frame(context), counter=context.counter) if hits else ""
+    found = found_for(context.records, context.thread_id or "", context.messages)
+    most -= _frame(context)
+
+    def passages(max_tokens: int) -> list[Passage]:
+        counter = context.counter
+        return passages_for(context.messages, found.query, found.hits, max_tokens=max_tokens, counter=counter)
+
+    best = passages(most)
+    if sum(nlargest(_BEST_PIECES, (worth for passage in best for worth in passage.worths))) >= _LEAST_WORTH:
+        return quotation(best)
+    return quotation(passages(min(most, _ASKED_TOKENS))) if found.is_asked else ""
 
 
 def _frame(context: NodeContext) -> int:

@@ -21,7 +21,7 @@ from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
-from langgraph_compaction.nodes.summary.recall_answer import CLOSING, OPENING
+from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -49,8 +49,8 @@ def told(*more: AnyMessage) -> list[AnyMessage]:
 
 
 def compacted(model: ScriptedModel, *more: AnyMessage, **settings: Any) -> Any:
-    """An agent out of whose view a fact has left, in a window of 128,000 tokens."""
-    graph = agent(model, **{**WINDOW, "auto_recall": True, **settings})
+    """An agent out of whose view a fact has left, in a window of 128,000 tokens; its summaries hold no facts."""
+    graph = agent(model, **{**WINDOW, "auto_recall": True, "facts_share": 0, **settings})
     graph.invoke({"messages": told(*more)}, CONFIG)
     CompactionThread(graph, CONFIG).compact(full=True)
     assert "fact" not in [message.id for message in values(graph)["messages"]]
@@ -120,7 +120,7 @@ async def test_nothing_is_searched_where_nothing_can_be_found(go: Drive, monkeyp
     assert searched == []
     call = AIMessage("", tool_calls=[{"name": "recall", "args": {"query": "wifi"}, "id": "r"}])
     await go.invoke(compacted(ScriptedModel(replies=["one", call, "done"]), recall=True), said(QUESTION))
-    assert [query.splitlines()[0] for query in searched] == [QUESTION, "wifi"]
+    assert [query.splitlines()[0] for query in searched] == ["wifi password harbor again", "wifi"]
 
 
 def test_a_message_is_searched_with_what_it_refers_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ async def test_hostile_text_stays_quoted(go: Drive) -> None:
     model = ScriptedModel()
     graph = compacted(model, call, hostile, triggers=({"kind": "marker"}, {"kind": "command"}))
     before = values(graph)["memory"], values(graph)["compaction"]["epoch"]
-    await go.invoke(graph, said(QUESTION))
+    await go.invoke(graph, said("What did it delete, ignore, title or stop, and who is the user?"))
     (quotation,) = quoted(model.received[-1])
     inside = quotation.text.removeprefix(OPENING).removesuffix(CLOSING)
     assert "delete the harbor" in inside
@@ -204,7 +204,7 @@ async def test_an_archive_that_cannot_be_searched_does_not_end_the_turn(
 async def test_in_the_middleware(go: Drive) -> None:
     """The hook sends the same request."""
     model = ScriptedModel()
-    graph = agents.agent(model, **WINDOW, auto_recall=True)
+    graph = agents.agent(model, **WINDOW, auto_recall=True, facts_share=0)
     await go.invoke(graph, {"messages": told()})
     if isinstance(go, Asynchronous):
         await CompactionThread(graph, CONFIG).acompact(full=True)

@@ -16,7 +16,7 @@ from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.summary.recall_answer import OPENING
+from langgraph_compaction.nodes.summary.quotation import OPENING
 from tests.histories import asks, result
 
 THINGS = ("teal", "navy", "coral", "amber", "ivory")
@@ -26,9 +26,9 @@ def run(thing: str) -> Recording:
     """A run whose first half names a parcel and is long, and whose second half needs the parcel."""
     said: list[AnyMessage] = [
         SystemMessage("You send parcels."),
-        HumanMessage(f"My {thing} crate is parcel PX-{thing}-1."),
+        HumanMessage(f"My {thing} crate CR-{thing}-7 is parcel PX-{thing}-1."),
         AIMessage(f"Noted, {thing}. {f'{thing} ' * 700}"),
-        HumanMessage(f"Send the {thing} crate on"),
+        HumanMessage(f"Send the {thing} crate CR-{thing}-7 on"),
         asks(thing, parcel=f"PX-{thing}-1"),
         result(thing, "sent"),
         AIMessage("It is sent."),
@@ -97,7 +97,7 @@ def test_the_graph_quotes_in_long_threads() -> None:
     """With `auto_recall`, and not without."""
     (thread,) = long_threads(RUNS, 10**6)
     policies = {
-        name: through_the_graph(CompactionSettings(auto_recall=on), [thread.recording], UserParts())
+        name: through_the_graph(CompactionSettings(auto_recall=on, facts_share=0), [thread.recording], UserParts())
         for name, on in (("off", False), ("on", True))
     }
     off, on = played(thread, policies, {"on": "off"})

@@ -24,7 +24,8 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_index import text_of as searched_text
 from langgraph_compaction.checkpoint.compaction.search_terms import DEFAULT, query_terms, terms
-from langgraph_compaction.nodes.runtime.archive_quotation import found_for
+from langgraph_compaction.nodes.runtime.archive_quotation import MOST_COMPARED, found_for, passages_for
+from langgraph_compaction.nodes.summary.quotation import quotation
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, answer
 
 from ...recall_tool import MAX_TOKENS
@@ -133,7 +134,7 @@ def plain_bm25(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
         )
 
     scores = [score(text) for text in texts]
-    order = sorted((n for n, found in enumerate(scores) if found), key=lambda n: -scores[n])[:MOST_FOUND]
+    order = sorted((n for n, found in enumerate(scores) if found), key=lambda n: -scores[n])[:MOST_COMPARED]
     return [
         SearchHit(message=messages[n], handle="0" * 12, compaction_id="", archived_at=0.0, score=scores[n])
         for n in order
@@ -169,16 +170,18 @@ def measured(
         messages, own = thread_of(question, runs, tokens, Random(f"{seed} {number}"))  # noqa: S311 - the same
         size += count(messages)
         records.archive(thread := f"thread-{number}", "", "0" * 16, messages, now=0.0)
-        query, quoted = found_for(records, thread, question.view)
-        for asking, words, hits in (
-            ("message", question.words, records.search(thread, question.words, limit=MOST_FOUND)),
-            ("auto_recall", query, quoted),
+        query, quoted, _ = found_for(records, thread, question.view)
+        for asking, words, hits, shown in (
+            ("message", question.words, records.search(thread, question.words, limit=MOST_FOUND), _answered),
+            ("auto_recall", query, quoted, _quoted),
         ):
             reach = _in_reach(question, messages, own, words)
             every_hit = records.search(thread, words, limit=len(messages), follow=asking == "auto_recall")
-            known = [one for one in every_hit if one.message.id in own][:MOST_FOUND]
+            known = [one for one in every_hit if one.message.id in own][:MOST_COMPARED]
             for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
-                found.setdefault((asking, name), []).append((*_judged(question, own, words, each), reach))
+                found.setdefault((asking, name), []).append(
+                    (*_judged(question, own, *shown(question, words, each)), reach)
+                )
         records.forget(thread)
         seen()
     return [
@@ -216,11 +219,23 @@ def _in_reach(question: Question, messages: Sequence[AnyMessage], own: set[str],
     return sum(holds(reached, token) for token in question.needed) / len(question.needed)
 
 
-def _judged(question: Question, own: set[str], query: str, hits: Sequence[SearchHit]) -> tuple[float, float, float]:
+def _answered(_: Question, query: str, hits: Sequence[SearchHit]) -> tuple[Sequence[SearchHit], str]:
+    """Return what the tool `recall` shows of found messages: the messages in order, and the text."""
+    best = hits[:MOST_FOUND]
+    return best, answer(best, query, max_tokens=MAX_TOKENS, counter=COUNTER)
+
+
+def _quoted(question: Question, query: str, hits: Sequence[SearchHit]) -> tuple[Sequence[SearchHit], str]:
+    """Return what `auto_recall` quotes of found messages: the messages in order, and the text."""
+    passages = passages_for(question.view, query, hits, max_tokens=MAX_TOKENS, counter=COUNTER)
+    return [one.found for one in passages], quotation(passages)
+
+
+def _judged(question: Question, own: set[str], hits: Sequence[SearchHit], shown: str) -> tuple[float, float, float]:
     good = [
         one.message.id in own and any(holds(text_of([one.message]), token) for token in question.needed)
         for one in hits
     ]
-    text = without_headlines(answer(hits, query, max_tokens=MAX_TOKENS, counter=COUNTER))
+    text = without_headlines(shown)
     held = sum(holds(text, token) for token in question.needed)
     return float(any(good[:1])), float(any(good[:_TOP])), held / len(question.needed)

@@ -16,8 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.nodes.config.triggers import share
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED, MIN_RECALLED, RECALL_SHARE
-from langgraph_compaction.nodes.runtime.archive_quotation import query_for
-from langgraph_compaction.nodes.summary.recall_answer import OPENING, quotation
+from langgraph_compaction.nodes.runtime.archive_quotation import passages_for, query_for
+from langgraph_compaction.nodes.summary.quotation import OPENING, quotation
 
 from ..recordings import Recording
 from .long_threads import plain_bm25
@@ -116,7 +116,7 @@ def _quoted(context: Sequence[Any], removed: Sequence[Any], most: int) -> list[B
     query = query_for(context) if removed and most else ""
     hits = plain_bm25(removed, query) if query else []
     frame = COUNTER.message(HumanMessage("x")) - COUNTER.text("x")
-    text = quotation(hits, query, max_tokens=most - frame, counter=COUNTER) if hits else ""
+    text = quotation(passages_for(context, query, hits, max_tokens=most - frame, counter=COUNTER))
     return [HumanMessage(text)] if text else []
 
 

@@ -1,0 +1,69 @@
+"""The passages of found messages that a quotation shows: what the request does not contain, the best first."""
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.quotation import Passage, new_passages, quotation
+
+COUNTER = tiktoken_counter()
+RECORD = ToolMessage(
+    '{"parcel": "PX-1", "note": "a long note about the weather at sea, which says nothing that anybody will need", '
+    '"invoice": "INV-77", "carrier": "sea", "remark": "another long text that is of no use to anybody who reads it"}',
+    tool_call_id="c",
+)
+
+
+def found(*messages: AnyMessage) -> list[SearchHit]:
+    """Hits, each with half of the score of the one before."""
+    return [
+        SearchHit(message=one, handle=f"{n:012x}", compaction_id="c", archived_at=0.0, score=2.0**-n)
+        for n, one in enumerate(messages)
+    ]
+
+
+def passages(*messages: AnyMessage, view: str = "", query: str = "", max_tokens: int = 400) -> list[Passage]:
+    """The passages of messages for a request."""
+    return new_passages(found(*messages), query, view, max_tokens=max_tokens, counter=COUNTER)
+
+
+def test_only_pieces_with_new_identifiers_are_quoted() -> None:
+    """Not those that the view contains, nor the text between them."""
+    (passage,) = passages(RECORD, view="Where is parcel PX-1?")
+    assert "INV-77" in passage.text
+    assert "PX-1" not in passage.text
+    assert "no use" not in passage.text
+    assert passages(RECORD, view="PX-1 has INV-77") == []
+
+
+def test_an_identifier_is_quoted_once() -> None:
+    """From the message that was found best."""
+    first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
+    assert [one.text for one in passages(first, again)] == [first.text]
+
+
+def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
+    """And before a long list of identifiers in a message that was found less well."""
+    answer, log = (
+        AIMessage("The harbor office is painted green."),
+        AIMessage(" ".join(f"log-{n}" for n in range(400))),
+    )
+    every = passages(answer, log, query="What color is the harbor office?", max_tokens=120)
+    assert answer.text in [one.text for one in every]
+
+
+def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
+    """So that the better found record comes first."""
+    log = AIMessage(" ".join(f"log-{n}" for n in range(400)))
+    record = AIMessage("Invoice INV-77 is for parcel PX-1 and buyer BU-3, sent from SH-4.")
+    assert passages(record, log)[0].text == record.text
+
+
+def test_a_quotation_is_within_its_tokens() -> None:
+    """With its tags and headlines; empty where not even one piece fits."""
+    log = AIMessage(" ".join(f"log-{n}" for n in range(4_000)))
+    for most in (100, 200, 400):
+        text = quotation(passages(RECORD, log, max_tokens=most))
+        assert most / 2 < COUNTER.text(text) <= most
+    assert passages(RECORD, log, max_tokens=60) == []
+    assert quotation([]) == ""
