@@ -26,6 +26,8 @@ CLOSING = "</archive>"
 """The first and last lines of a quotation."""
 _LEAST = 40
 """Minimum number of tokens for the passages of a quotation."""
+_LEAST_LEFT = 16
+"""Number of tokens below which no further piece is tried after one that does not fit."""
 _TRIES = 4
 """Number of times that a quotation is made smaller until it fits, since the marks of a quotation take tokens too."""
 _WHOLE = 160
@@ -107,7 +109,7 @@ def _passages(
             left -= size
             choice.add(piece)
             worths.setdefault(piece.message, []).append(worth)
-        elif left < _LEAST:
+        elif left < _LEAST_LEFT:
             break
     order = sorted(worths, key=lambda rank: (-max(worths[rank]), rank))
     return [Passage(found[rank], choice.text(rank), worths[rank]) for rank in order]
