@@ -4,8 +4,8 @@ The quotation is in the request only: it is never stored, so it is never a rule,
 last, so that a provider's cache keeps everything before it.
 """
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import nlargest
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -39,6 +39,8 @@ LEAST_SCORE = 0.5
 _ASKED_SCORE = 2.0
 """Least score of the best hit for what a message says that is not in view, so that the message asks for the archive:
 that of an identifier or of a few rare words."""
+_ANSWERS = 2
+"""Number of messages found for what a message asks that come before all others."""
 _ASKED_TOKENS = 200
 """Maximum number of tokens of a quotation that is asked for, but worth less than `_LEAST_WORTH`."""
 _LEAST_WORTH = 7.0
@@ -97,16 +99,25 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
     said, before = _newest(messages)
     if not said:
         return ArchiveMatch()
-    lacking, score = _not_in(before, said), math.inf
-    if len(query_terms(lacking, [DEFAULT])) >= _ENOUGH or identifier_terms(lacking):
-        score = _best(records.search(thread, lacking, limit=1))
-    if score < LEAST_SCORE:
+    lacking, direct = _not_in(before, said), list[SearchHit]()
+    speaks = len(query_terms(lacking, [DEFAULT])) >= _ENOUGH or bool(identifier_terms(lacking))
+    if speaks and _best(direct := records.search(thread, lacking, limit=_ANSWERS)) < LEAST_SCORE:
         return ArchiveMatch(said)
+    is_asked = _best(direct) >= _ASKED_SCORE
     query = query_for(messages)
     shown = {message.id for message in messages if is_original(message)}
-    hits = records.search(thread, query, limit=MOST_COMPARED, follow=True)
-    hits = [one for one in hits if is_original(one.message) and one.message.id not in shown]
-    return ArchiveMatch(query, hits if _best(hits) >= LEAST_SCORE else (), _ASKED_SCORE <= score < math.inf)
+    found = records.search(thread, query, limit=MOST_COMPARED, follow=True)
+    hits = [one for one in (_first(direct, found) if is_asked else found) if one.message.id not in shown]
+    hits = [one for one in hits if is_original(one.message)]
+    return ArchiveMatch(query, hits if _best(hits) >= LEAST_SCORE else (), is_asked)
+
+
+def _first(direct: Sequence[SearchHit], found: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the messages found for what a message asks before all others, with scores that are at least theirs."""
+    ahead = max(1.0, _best(found) / _best(direct))
+    raised = [replace(one, score=one.score * ahead) for one in direct]
+    known = {one.handle for one in raised}
+    return [*raised, *(one for one in found if one.handle not in known)]
 
 
 def _not_in(before: Sequence[AnyMessage], said: str) -> str:

@@ -269,3 +269,23 @@ async def test_the_first_compaction_leaves_room_for_quotations(go: Drive) -> Non
     assert values(graph)["compaction"]["sizes"]["limit"] == 3_000 - 150
     assert request_tokens(model.received[-1]) <= 3_000 - 150
     assert values(graph)["messages"][-1].text == "ok"
+
+
+async def test_what_a_message_names_comes_before_what_is_near_the_last_messages(go: Drive) -> None:
+    """Of many equal records, the one that the user names is quoted first, although the last ones share more words."""
+    model = ScriptedModel()
+    graph = agent(model, "digest", context_window=8_000, auto_recall=True)
+    entries = [
+        f"Entry {n}: crate C-{100 + n} came from pier {n * 7 % 40}, weighs {n * 13 % 90} kg and belongs to captain "
+        f"K-{n * 3}. {'The sea was calm. ' * 10}"
+        for n in range(1, 201)
+    ]
+    talk = [
+        one
+        for n, text in enumerate(entries)
+        for one in (HumanMessage(text, id=f"h{n}"), AIMessage("Noted.", id=f"a{n}"))
+    ]
+    await go.invoke(graph, {"messages": talk[:-1]})
+    await go.invoke(graph, said("Who owns crate C-102?"))
+    (quotation,) = quoted(model.received[-1])
+    assert quotation.text.splitlines()[3].startswith("> Entry 2: crate C-102 came")
