@@ -14,7 +14,7 @@ from ..config.settings import CompactionSettings
 from ..conversation.message_marks import first_inputs, is_pinned, is_real_user
 from ..events import KeyInformationEvent, emit, log
 from ..gate.invariants import Finding
-from ..selection.selector import Demand, Selection
+from ..selection.selector import Demand, Selection, Selector
 from ..state import EMBEDDED
 from ..summary.fallback_chain import Level
 from ..summary.key_information import KeyContext, KeyInformation, fitted, key_share, ordered, original_request
@@ -60,7 +60,8 @@ def with_key_information(
     """Return the choice with room for these texts; `first` is the choice without room for them.
 
     The texts take at most their share of the room, and half of the tokens of all removable messages. If no choice of
-    messages makes enough room for texts of this length, they are cut to half of the tokens that `first` frees.
+    messages makes enough room for texts of this length, they are cut to half of the tokens that `first` frees. For
+    their sake the unanswered user message is neither shortened nor removed.
     """
     if isinstance(first.chosen, Finding):
         return first
@@ -70,9 +71,15 @@ def with_key_information(
         key_information = fitted(texts, _budget(call, first.goal, left), call.meter.counter)
         goal = demanded(key_information)
         chosen = propose(call, messages, level, goal) if any(key_information.values()) else first.chosen
-        if not isinstance(chosen, Finding):
+        if not isinstance(chosen, Finding) and _leaves_input(selector, chosen, first.chosen):
             return Proposal(chosen=chosen, goal=goal, key_information=key_information)
     return first
+
+
+def _leaves_input(selector: Selector, chosen: Selection, first: Selection) -> bool:
+    """Whether a choice leaves the unanswered user message as it is, or `first` does not do so either."""
+    unanswered = selector.yielding_input | selector.shortened_input
+    return not unanswered & (chosen.drop | chosen.clip.keys()) - first.drop - first.clip.keys()
 
 
 def _budget(call: Call, goal: Demand, left: int) -> int:

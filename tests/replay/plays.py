@@ -45,6 +45,9 @@ SWE_AGENT = tuple(
 SIZES = {TAU_BENCH: 100, PI: 1, OPENHANDS: 3, **dict.fromkeys(SWE_AGENT, 1)}
 """Number of conversations in each file."""
 
+NO_ROOM = (TAU_BENCH, 87)
+"""A conversation of few words: a quarter of it is less than the shortest summary and a short question need."""
+
 NOT_MENDED = {PI: Counter(["anthropic: roles do not alternate"])}
 """Once in that session the model answered twice, with nothing said in between; the API takes both for one turn."""
 

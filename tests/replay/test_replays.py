@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
+from langgraph_compaction.nodes import SettingsError
 from tests.full import part
 from tests.replay.payloads import refused
-from tests.replay.plays import PI, SIZES, TAU_BENCH, Case, Play, let_pass, recordings
+from tests.replay.plays import NO_ROOM, PI, SIZES, TAU_BENCH, Case, Play, let_pass, recordings
 from tests.replay.wire import newest_user
 
 Played = Callable[[Case], Play]
 
 ALL = [
-    *(Case(file, number, 25) for file, size in SIZES.items() for number in range(size)),
+    *(Case(file, number, 25) for file, size in SIZES.items() for number in range(size) if (file, number) != NO_ROOM),
     *(Case(file, number, 50) for file, size in SIZES.items() for number in part(range(size), 3)),
 ]
 SAMPLE = [(TAU_BENCH, number) for number in range(0, 100, 10)]
@@ -43,6 +44,12 @@ def test_nothing_is_broken_and_nothing_lost(case: Case, played: Played) -> None:
     assert play.defects() == []
     assert play.in_order
     assert play.wire.requests > 0
+
+
+def test_a_window_without_room_for_a_conversation_is_refused(played: Played) -> None:
+    """The error names the window, and says what to do."""
+    with pytest.raises(SettingsError, match=r"no room for a conversation: window 1312, .* Give a larger window"):
+        played(Case(*NO_ROOM, 25))
 
 
 @pytest.mark.parametrize("case", BIASED, ids=lambda case: case.id)
@@ -97,9 +104,9 @@ def test_only_what_cannot_be_sent_is_refused(played: Played) -> None:
 
 
 def test_the_round_floor_yields_where_everything_lies_within_it(played: Played) -> None:
-    """89 tau-bench runs have no more than 12 rounds: there too compactions keep 12 rounds, or fewer by halves."""
+    """88 tau-bench runs have no more than 12 rounds: there too compactions keep 12 rounds, or fewer by halves."""
     short = [case for case in TAU_BENCH_QUARTER if _rounds(case) <= 12]
-    assert len(short) == 89
+    assert len(short) == 88
     floors = sum((played(case).floors for case in short), Counter[int | None]())
     assert floors.keys() <= {12, 6, 3, 1}
     assert floors[12] > 100
