@@ -77,7 +77,7 @@ def test_every_setting_can_be_changed_for_a_run() -> None:
 def test_the_server_is_told_the_fields() -> None:
     """The graph's context schema is the overrides, with their descriptions."""
     schema: Any = agent().get_context_jsonschema()
-    assert schema["properties"]["trigger_ratio"]["description"].startswith("Size of a request at which")
+    assert schema["properties"]["trigger_ratio"]["description"].startswith("A compaction starts when the request")
     assert schema["properties"].keys() == CompactionSettings.model_fields.keys()
 
 

@@ -42,9 +42,20 @@ def test_what_is_no_window_is_a_usage_error(recorded: Path, window: str) -> None
     assert result.stdout == ""
 
 
-def test_a_window_in_which_nothing_can_be_said_ends(tmp_path: Path) -> None:
-    """Every input is refused, and its stand-in too; nothing is lost, and no request is sent."""
+def test_a_window_without_room_for_a_conversation_is_an_error(tmp_path: Path) -> None:
+    """The error names the window and what the system message takes of it."""
     path = written(tmp_path / "talk.json", rounds(3))
-    (line,) = replayed(path, "--window", request_tokens([SYSTEM]) + 5)
-    assert (line["turns"], line["refused_turns"], line["requests"], line["lost_messages"]) == (3, 3, 0, 0)
-    assert {(row["verdict"], row["reason"]) for row in line["compactions"]} == {("refused", "message_over_limit")}
+    fixed = request_tokens([SYSTEM])
+    result = run(path, "--window", fixed + 5, width=200)
+    assert result.exit_code == 1
+    assert f"no room for a conversation: window {fixed + 5}" in result.stderr
+    assert "Give a larger window" in result.stderr
+
+
+def test_a_window_in_which_no_input_fits_ends(tmp_path: Path) -> None:
+    """Every input is refused, the recorded answers follow all the same, and nothing is lost."""
+    said = [{**one, "content": "and so on " * 300} if one["role"] == "user" else one for one in rounds(3)]
+    path = written(tmp_path / "talk.json", said)
+    (line,) = replayed(path, "--window", request_tokens([SYSTEM]) + 160)
+    assert (line["turns"], line["refused_turns"], line["lost_messages"]) == (3, 3, 0)
+    assert ("refused", "message_over_limit") in {(row["verdict"], row["reason"]) for row in line["compactions"]}
