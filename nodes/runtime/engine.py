@@ -240,7 +240,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
     everything is better than the notice of the last level. If even this is not possible and the request cannot be
     sent as it is, no tokens are reserved for the user's rules, and tool blocks that the model has not read yet are
-    removed too.
+    removed too. A user message that the model has not read is shortened only if it
+    does not fit on the last level either.
     """
     selector = call.selector(messages)
     if call.prepared is not None:
@@ -254,6 +255,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
             or choose(selector, wide, call.strategies)
             or forced(selector, wide)
         )
+        if chosen is not None and selector.shortens_input(chosen) and _fits_whole(call, messages, wide):
+            chosen = None  # the last level keeps the user's message as it is
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
     rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
@@ -267,6 +270,13 @@ def _prepared(selector: Selector, goal: Demand, choice: Choice) -> Selection | N
     found = selector.resolve(goal, choice)
     fits = found.tokens + goal.summary <= goal.ceiling
     return found if fits and found.drop == choice.drop and found.sections == choice.sections else None
+
+
+def _fits_whole(call: Call, messages: Sequence[AnyMessage], goal: Demand) -> bool:
+    """Whether the request can be made to fit with the whole unanswered user message, beside the shortest summary."""
+    keeping = replace(call, settings=call.settings.model_copy(update={"long_input": "keep"}))
+    least = shortest_summary(call)
+    return forced(keeping.selector(messages), replace(goal, summary=least, least=least, step_notice=0)) is not None
 
 
 def _widened(call: Call, goal: Demand) -> Demand:

@@ -233,6 +233,10 @@ class Selector:
             return frozenset()
         return frozenset({pending}) - self.pinned
 
+    def shortens_input(self, chosen: Selection) -> bool:
+        """Whether a selection shortens an unanswered user message that the model has not read."""
+        return not self.shortened_input.isdisjoint(chosen.clip)
+
     @cached_property
     def steps(self) -> frozenset[int]:
         """Indexes of tool blocks that are dropped only if the request cannot be sent otherwise (`takes_steps`).
