@@ -75,9 +75,9 @@ def test_a_compaction_keeps_every_invariant(
 def test_an_abandoned_step_leaves_before_the_message_of_the_user_is_shortened() -> None:
     """The summary of the last level is so short that the message fits whole, so no earlier level shortens it."""
     calls = [{"name": "read", "args": {"path": "配置 " * 30, "line": 7}, "id": name} for name in "abc"]
-    said = user("配置 " * 150)
+    said = user("配置 " * 180)
     history = numbered([AIMessage("", tool_calls=calls), said])
-    found = compacted(history, int(count(history) * 0.75), CompactionSettings())
+    found = compacted(history, int(count(history) * 0.75), CompactionSettings(tool_blocks_keep_recent=0))
     assert found is not None
     assert found[-1].content == said.content
 
