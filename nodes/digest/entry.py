@@ -58,11 +58,6 @@ class Entry:
     """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots. Of a rule
     that revises another: the earlier form, or `REVISES`. Of a rule with the path `LATER`: the later words."""
 
-    @property
-    def is_quotation(self) -> bool:
-        """Whether this is a fact that quotes prose, not a value with a key."""
-        return self.section == "Facts" and not self.key and self.value.startswith('"')
-
 
 def record_limit(budget: int) -> int:
     """Return the maximum size of the record of a digest of `budget` tokens, in bytes (see `record_bytes`)."""

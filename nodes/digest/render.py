@@ -8,7 +8,6 @@ from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..text.quoting import ELLIPSIS
 from .entry import LATER, REVISES, SECTIONS, Entry, Section
-from .row_labels import labels
 
 _FAR = 60
 """If the last key of a line is more than this number of characters back, the next value gets its key again."""
@@ -101,24 +100,14 @@ def _line(entry: Entry) -> str:
 def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
     """Yield one line per message. Facts without a path come first: after a path, they would seem to belong to it."""
     for _, group in groupby(own, key=lambda entry: entry.at):
-        yield _fact_line(*_by_rows(list(group)))
+        yield _fact_line(sorted(group, key=lambda entry: entry.path != ""))
 
 
-def _by_rows(own: Sequence[Entry]) -> tuple[list[Entry], list[int]]:
-    """Return a message's facts by path and row, each row's label first, and for each fact the number of its row."""
-    label_of = labels(own)
-    rows = [(entry.path, entry.row, label_of.get(index)) for index, entry in enumerate(own)]
-    paths = {path: place for place, path in enumerate(dict.fromkeys(["", *(path for path, _, _ in rows)]))}
-    number = {row: place for place, row in enumerate(dict.fromkeys(rows))}
-    order = sorted(range(len(own)), key=lambda i: (paths[own[i].path], number[rows[i]], label_of.get(i) != i, i))
-    return [own[i] for i in order], [number[rows[i]] for i in order]
-
-
-def _fact_line(own: Sequence[Entry], rows: Sequence[int]) -> str:
-    line, path, row, lead, named_at = "", "", -1, "", 0
-    for entry, number in zip(own, rows, strict=True):
+def _fact_line(own: Sequence[Entry]) -> str:
+    line, path, row, lead, named_at = "", "", "", "", 0
+    for entry in own:
         far = len(line) - named_at > _FAR and not entry.value.startswith('"')
-        new_path, new_row = entry.path != path or not line, number != row
+        new_path, new_row = entry.path != path or not line, entry.row != row
         if line:
             line += "; " if new_path or new_row else ", "
         if entry.path and (new_path or far):
@@ -129,5 +118,5 @@ def _fact_line(own: Sequence[Entry], rows: Sequence[int]) -> str:
             line += f"{entry.key} "
         lead = entry.key if new_path or new_row else lead
         line += entry.value
-        path, row = entry.path, number
+        path, row = entry.path, entry.row
     return line

@@ -29,7 +29,6 @@ _PATH, _WITH_DIGIT, _JOINED = 1.2, 1.0, 0.5
 """Worth of a path or the name of a file, of letters and digits, and of any other identifier."""
 
 _ID_KEYS = frozenset({"id", "ids", "number", "no", "code", "key", "ref", "reference", "path", "file", "sku"})
-_NAME_KEYS = frozenset({"name", "title"})
 _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "duration", "elapsed", "est", "utc"})
 _WORD = Pattern(r"[A-Za-z][a-z]*")
 _CAPITALS_BEFORE = Pattern(r"(?<![\w-])[A-Z]{2,}+ \Z")
@@ -134,11 +133,6 @@ def key_worth(key: str) -> float:
 def is_id_key(key: str) -> bool:
     """Whether the last word of a key says that its value is an identifier."""
     return _last_word(key) in _ID_KEYS
-
-
-def is_name_key(key: str) -> bool:
-    """Whether the last word of a key says that its value is a name or a title."""
-    return _last_word(key) in _NAME_KEYS
 
 
 def _last_word(key: str) -> str:

@@ -285,27 +285,3 @@ def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
             hits.append((sum(holds(text, token) for token in real.identifiers), len(real.identifiers)))
     assert len(hits) == 52
     assert ratio(hits) > 0.9
-
-
-def test_a_row_begins_with_its_label_and_stands_together() -> None:
-    """The id comes before the fields that stood before it, and lists inside a row do not divide the row."""
-    flights = [
-        {"from": "JFK", "number": f"HAT{n}", "stops": [{"code": f"AB{n}"}], "day": f"2024-05-1{n}"} for n in (1, 2)
-    ]
-    text = made([asks("a", day="now"), result("a", json.dumps({"flights": flights}))], 400).text
-    line = next(line for line in text.splitlines() if "HAT1" in line)
-    assert "flights: number HAT1, from JFK, day 2024-05-11; HAT2, from JFK, day 2024-05-12; flights.stops" in line
-
-
-def test_a_call_and_its_result_with_different_rows_at_one_place_keep_them_apart() -> None:
-    """The values of each row follow the label that stood before them."""
-    call = asks("a", rows=[{"id": "AA11", "day": "2024-05-11"}])
-    text = made([call, result("a", '{"rows": [{"id": "BB22", "day": "2024-05-22"}]}')], 400).text
-    assert "rows: id AA11, day 2024-05-11; BB22, day 2024-05-22" in text
-
-
-def test_the_key_under_which_an_object_lists_a_row_is_its_label() -> None:
-    """Not the id of something else in the row; names are labels of rows without ids."""
-    owned = {"orders": {"INV-7": {"total": "310", "customer_id": "c91"}}, "riders": [{"age": "44", "name": "Mia"}]}
-    text = made([asks("a", day="now"), result("a", json.dumps(owned))], 400).text
-    assert "orders: INV-7, total 310, customer_id c91; riders: name Mia, age 44" in text
