@@ -178,6 +178,7 @@ def demand(
         if extracted or last or not call.fills_window
         else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
     )
+    at_last = None if last else demand(call, trigger=trigger, before=before, last=True, pins=pins, answered=answered)
     return Demand(
         before=before,
         ceiling=ceiling,
@@ -189,6 +190,7 @@ def demand(
         by_model=not extracted and not last,
         must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
         step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
+        at_last=at_last,
     )
 
 
@@ -240,8 +242,7 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
     everything is better than the notice of the last level. If even this is not possible and the request cannot be
     sent as it is, no tokens are reserved for the user's rules, and tool blocks that the model has not read yet are
-    removed too. A user message that the model has not read is shortened only if it
-    does not fit on the last level either.
+    removed too. A user message that the model has not read is shortened only if the last level does so too.
     """
     selector = call.selector(messages)
     if call.prepared is not None:
@@ -255,8 +256,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
             or choose(selector, wide, call.strategies)
             or forced(selector, wide)
         )
-        if chosen is not None and selector.shortens_input(chosen) and _fits_whole(call, messages, wide):
-            chosen = None  # the last level keeps the user's message as it is
+        if chosen is not None and selector.shortens_input(chosen) and _is_kept_at_last(selector, goal):
+            chosen = None
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
     rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
@@ -272,11 +273,13 @@ def _prepared(selector: Selector, goal: Demand, choice: Choice) -> Selection | N
     return found if fits and found.drop == choice.drop and found.sections == choice.sections else None
 
 
-def _fits_whole(call: Call, messages: Sequence[AnyMessage], goal: Demand) -> bool:
-    """Whether the request can be made to fit with the whole unanswered user message, beside the shortest summary."""
-    keeping = replace(call, settings=call.settings.model_copy(update={"long_input": "keep"}))
-    least = shortest_summary(call)
-    return forced(keeping.selector(messages), replace(goal, summary=least, least=least, step_notice=0)) is not None
+def _is_kept_at_last(selector: Selector, goal: Demand) -> bool:
+    """Whether the last level, whose summary is the shortest, keeps the user's message as it is."""
+    if goal.at_last is None:
+        return False
+    chosen = hide_oldest(selector, goal.at_last)
+    fits = chosen.tokens + (goal.at_last.summary if chosen.drop else 0) <= goal.at_last.ceiling
+    return fits and not selector.shortens_input(chosen)
 
 
 def _widened(call: Call, goal: Demand) -> Demand:

@@ -46,6 +46,8 @@ class Demand:
     step_notice: int = 0
     """Tokens of the line that the summary's message additionally needs if it replaces a tool block that the model has
     not read."""
+    at_last: "Demand | None" = None
+    """The sizes that the result has to reach on the last level; `None` if this is the last level."""
 
     @property
     def roomy(self) -> int:
