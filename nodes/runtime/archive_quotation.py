@@ -99,7 +99,8 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
     said, before = _newest(messages)
     if not said:
         return ArchiveMatch()
-    lacking, direct = _not_in(before, said), list[SearchHit]()
+    others = [*before, *(one for one in messages[len(before) :] if not is_real_user(one))]  # such as a summary
+    lacking, direct = _not_in(others, said), list[SearchHit]()
     speaks = len(query_terms(lacking, [DEFAULT])) >= _ENOUGH or bool(identifier_terms(lacking))
     if speaks and _best(direct := records.search(thread, lacking, limit=_ANSWERS)) < LEAST_SCORE:
         return ArchiveMatch(said)
@@ -113,7 +114,7 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
 
 
 def _first(direct: Sequence[SearchHit], found: Sequence[SearchHit]) -> list[SearchHit]:
-    """Return the messages found for what a message asks before all others, with scores that are at least theirs."""
+    """Return the messages found for what a message asks before all others; the best one has the best score of all."""
     ahead = max(1.0, _best(found) / _best(direct))
     raised = [replace(one, score=one.score * ahead) for one in direct]
     known = {one.handle for one in raised}

@@ -5,16 +5,16 @@ view. What a request lacks is beside it: the other identifiers of the same recor
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import cycle
 from typing import NamedTuple
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
+from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.tokens import TokenCounter, texts_of
-from ..text.identifiers import contains_whole, identifiers, kind_worth
+from ..text.identifiers import identifiers, kind_worth
 from ..text.quoting import one_line
 from .recall_answer import ELLIPSIS, headline, pieces_of
 
@@ -85,11 +85,11 @@ def new_passages(
     words of the query; the more, the better the message was found. The quotation of the passages has at most
     `max_tokens`.
     """
-    room = max_tokens - counter.text(f"{OPENING}\n\n{CLOSING}")
+    room, shown = max_tokens - counter.text(f"{OPENING}\n\n{CLOSING}"), frozenset(identifiers(view))
     for _ in range(_TRIES):
         if room < _LEAST:
             break
-        passages = _passages(found, query, view, room, counter)
+        passages = _passages(found, query, shown, room, counter)
         over = counter.text(quotation(passages)) - max_tokens
         if over <= 0:
             return passages
@@ -98,10 +98,10 @@ def new_passages(
 
 
 def _passages(
-    found: Sequence[SearchHit], query: str, view: str, max_tokens: int, counter: TokenCounter
+    found: Sequence[SearchHit], query: str, shown: frozenset[str], max_tokens: int, counter: TokenCounter
 ) -> list[Passage]:
     worths: dict[int, list[float]] = {}
-    choice, left, gap = _Choice(found, query, view), max_tokens, counter.text(f"\n{ELLIPSIS}\n")
+    choice, left, gap = _Choice(found, query, shown), max_tokens, counter.text(f"\n{ELLIPSIS}\n")
     for worth, piece in choice.best():
         head = gap if piece.message in choice.places else counter.text(headline(found[piece.message])) + 1
         size = head + counter.text(f"> {choice.cut[piece.message].pieces[piece.place]}") + 1
@@ -131,12 +131,11 @@ class _Piece(NamedTuple):
 class _Choice:
     """Chooses the pieces that add the most, and knows what need not be quoted again."""
 
-    def __init__(self, found: Sequence[SearchHit], query: str, view: str) -> None:
+    def __init__(self, found: Sequence[SearchHit], query: str, shown: frozenset[str]) -> None:
         self.cut = [_cut("\n".join(texts_of(one.message))[:_MOST_CHARS]) for one in found]
         self.places: dict[int, set[int]] = {}
         """The places of the chosen pieces, by the rank of their message."""
-        self._view = view
-        self._known = dict[str, bool]()
+        self._known = set(shown)
         self._asked = set[str]()
         best = max((one.score for one in found), default=0.0) or 1.0
         self._shares = [one.score / best for one in found]
@@ -151,21 +150,21 @@ class _Choice:
         answers = [piece for _, piece in self._queue if piece.message == 0 and piece.asked]
         if answers:
             piece = max(answers, key=lambda one: len(one.asked))
-            yield self._looked_up(piece), piece
+            yield self._worth(piece), piece
         while self._queue:
             before, piece = heappop(self._queue)
-            worth = self._looked_up(piece)
+            worth = self._worth(piece)
             if worth <= 0:
                 continue
             if worth >= -before:
                 yield worth, piece
-            else:  # the view, or a piece chosen since, contains a part of it
+            else:  # a piece chosen since contains a part of it
                 heappush(self._queue, (-worth, piece))
 
     def add(self, piece: _Piece) -> None:
         """Choose a piece."""
         self.places.setdefault(piece.message, set()).add(piece.place)
-        self._known |= dict.fromkeys(piece.names, True)
+        self._known |= piece.names
         self._asked |= piece.asked
 
     def text(self, message: int) -> str:
@@ -177,16 +176,9 @@ class _Choice:
         ]
         return "".join(shown).strip()
 
-    def _looked_up(self, piece: _Piece) -> float:
-        """Look for the identifiers of a piece in the view, and return what the piece is worth."""
-        for name in piece.names:
-            if name not in self._known:
-                self._known[name] = contains_whole(self._view, name)
-        return self._worth(piece)
-
     def _worth(self, piece: _Piece) -> float:
-        """Return what a piece is worth; before its identifiers were looked for in the view, the most that it may."""
-        new = sum(kind_worth(name) for name in piece.names if not self._known.get(name))
+        """Return what a piece adds to the view and to the chosen pieces."""
+        new = sum(kind_worth(name) for name in piece.names if name not in self._known)
         asked = _ASKED * len(piece.asked - self._asked)
         return (min(_MOST_WORTH, new) + asked) * self._shares[piece.message] ** _POWER
 
@@ -212,7 +204,7 @@ class _Cut(NamedTuple):
         return (wanted.intersection(terms(piece, languages)) for piece in self.pieces)
 
 
-@lru_cache(maxsize=512)  # the searches of a thread often find the same messages
+@cached_by_text  # the searches of a thread often find the same messages
 def _cut(text: str) -> _Cut:
     pieces = [text] if len(text) <= _WHOLE else pieces_of(text, _PIECE)
     return _Cut(pieces, [frozenset(identifiers(piece)) for piece in pieces])
