@@ -14,6 +14,7 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.admission import unit_name
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
@@ -122,7 +123,7 @@ def _admitted(
 ) -> list[str]:
     """Return the names of all system messages and pins that the thread has admitted, the new pin included.
 
-    Raise `SettingsError` if the pins, with the texts in `<Pin>` tags, would hold more than half of the room.
+    Raise `SettingsError` if the pins, with the texts in `<Pin>` tags, would hold more of the room than they may.
     """
     counter = dependencies.counter_for(dependencies.fixed_model)
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
@@ -133,7 +134,7 @@ def _admitted(
         room = sizes.limit - meter.scaled(meter.overhead + system)
         texts = dict.fromkeys(text for message in messages for text in pins_in(message))
         held = selector.pinned_tokens + meter.scaled(sum(map(counter.text, texts)))
-        if held > room // 2:
-            raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {room}: pin less")
+        if held > (most := most_pinned(room)):
+            raise SettingsError(f"pins would hold {held} tokens, and may hold {most} of a room of {room}: pin less")
     names = [unit_name([messages[index] for index in unit]) for unit in selector.pinned_units]
     return [*dict.fromkeys([*(compaction.get("admitted") or []), *names])]

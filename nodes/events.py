@@ -177,7 +177,7 @@ class PinsRefusedEvent:
 
     message_ids: tuple[str, ...]
     most_tokens: int
-    """Tokens that pins may hold together: half of the room."""
+    """Tokens that pins may hold together: half of the room, or less in a small one."""
 
 
 Preparing = Literal["preparing", "waiting", "joined", "swapped", "stale", "failed"]

@@ -171,9 +171,7 @@ def _first_pinned(context: NodeContext) -> Memory | None:
     pins = [*dict.fromkeys([*(known or ()), *map(message_id, first)])]
     held, most = pinned_tokens(context, pins), context.sizes.most_pinned
     if first and held > most:
-        log.warning(
-            "The first input is not pinned: pins would take %d tokens, more than half of the room (%d)", held, most
-        )
+        log.warning("The first input is not pinned: pins would take %d tokens, more than they may (%d)", held, most)
         pins = list(known or ())
     return {"pins": pins}
 

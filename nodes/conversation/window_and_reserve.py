@@ -27,6 +27,11 @@ SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 
 
+def most_pinned(room: int) -> int:
+    """Return the tokens that pins may hold in a room: half of it, and `LEAST_BESIDE_PINS` less than all of it."""
+    return max(0, min(room // 2, room - LEAST_BESIDE_PINS))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """The sizes that apply to one model call, in tokens."""
@@ -57,8 +62,8 @@ class Sizes:
 
     @property
     def most_pinned(self) -> int:
-        """Tokens that pins may hold together: half of the room, and `LEAST_BESIDE_PINS` less than the room."""
-        return max(0, min(self.room // 2, self.room - LEAST_BESIDE_PINS))
+        """Tokens that pins may hold together."""
+        return most_pinned(self.room)
 
     @property
     def base(self) -> int:

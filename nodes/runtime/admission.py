@@ -132,7 +132,7 @@ def _selector(context: NodeContext, pins: frozenset[str]) -> Selector:
 def _without_room(
     context: NodeContext, units: Mapping[str, Sequence[AnyMessage]], admitted: Collection[str]
 ) -> list[str]:
-    """Return the names of the new units with which pins would hold more than half of the room."""
+    """Return the names of the new units with which pins would hold more of the room than they may."""
     if all(name in admitted for name in units):
         return []
     held, gone = 0, list[str]()

@@ -309,7 +309,7 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
 def told_window(model: Model | None) -> int | None:
     """Return the `max_input_tokens` of the model's profile; `None` if the profile does not say.
 
-    Of a model with fallbacks it is the least, because a request must fit each of them.
+    Of a model with fallbacks it is the least that their profiles say, because a request must fit each of them.
     """
     profiles = (getattr(inner, "profile", None) for *_, inner in _with_bindings(model))
     told = (profile.get("max_input_tokens") for profile in profiles if profile)
@@ -336,8 +336,9 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     bindings the outermost counts, and of a model and its fallbacks the largest. Return 0 if the window limits the
     input alone (see `INPUT_LIMITS`).
     """
-    told = (_answer_tokens(bindings, inner, window) for *bindings, inner in _with_bindings(model))
-    return max((tokens for tokens in told if tokens is not None), default=None)
+    told = [_answer_tokens(bindings, inner, window) for *bindings, inner in _with_bindings(model)]
+    most = max((tokens for tokens in told if tokens is not None), default=None)
+    return None if most == 0 and None in told else most
 
 
 def _answer_tokens(bindings: Sequence[Any], inner: Any, window: int) -> int | None:

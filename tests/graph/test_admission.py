@@ -119,7 +119,7 @@ async def test_pin_and_check_measure_alike(go: Drive) -> None:
     block[2] = block[2].model_copy(update={"content": filler(450)})
     messages = [SystemMessage(filler(100), id="s"), HumanMessage("read"), *block, AIMessage("done", id="done")]
     await go.invoke(graph, {"messages": [*messages, HumanMessage("go")]})
-    with pytest.raises(SettingsError, match="more than half of the room of 896"):
+    with pytest.raises(SettingsError, match="may hold 448 of a room of 896"):
         CompactionThread(graph, CONFIG).pin(message_id="pin")
 
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_pinned_is_refused() -> None:
                 change(**wrong)
     with pytest.raises(SettingsError, match="no message 'elsewhere'"):
         CompactionThread(graph, CONFIG).pin(message_id="elsewhere")
-    with pytest.raises(SettingsError, match="more than half of the room of 1000"):
+    with pytest.raises(SettingsError, match="may hold 500 of a room of 1000"):
         CompactionThread(graph, CONFIG).pin(text=filler(500))
     assert values(graph) == before
     assert records_of(graph).history("thread") == []
@@ -200,7 +200,7 @@ async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
     """A pin that would push a pinned text out is refused."""
     graph = agent()
     await go.invoke(graph, said(f"<Pin>{filler(300, 'kept')}</Pin>"))
-    with pytest.raises(SettingsError, match="more than half of the room of 1000"):
+    with pytest.raises(SettingsError, match="may hold 500 of a room of 1000"):
         CompactionThread(graph, CONFIG).pin(text=filler(300, "new"))
 
 
