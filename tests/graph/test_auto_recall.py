@@ -22,6 +22,7 @@ from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECAL
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -142,6 +143,8 @@ def test_a_message_is_searched_with_what_it_refers_to(monkeypatch: pytest.Monkey
     assert queries(answer, HumanMessage("x"), HumanMessage("y")) == [["x", "y", answer.text]]
     assert queries(answer, HumanMessage("wifi password harbor office")) == [["wifi password harbor office"]]
     assert queries(HumanMessage(QUESTION), answer) == []
+    shown = summary_message("Parcel PX-5541 ships to Oslo.", "s")
+    assert queries(answer, shown, HumanMessage("And PX-5541?")) == [["And PX-5541?", answer.text]]
     assert queries() == []
     assert len(queries(HumanMessage(filler(90_000)))[0][0]) < 5_000
 

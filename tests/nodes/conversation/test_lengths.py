@@ -1,0 +1,42 @@
+"""The lengths of messages, and the outlines that are made of them."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.nodes.conversation.lengths import length_of, outlines
+
+
+def _call(arguments: dict[str, Any]) -> AIMessage:
+    return AIMessage("", id="a", tool_calls=[{"name": "write", "args": arguments, "id": "c"}])
+
+
+def _invalid(arguments: str) -> AIMessage:
+    call = {"type": "invalid_tool_call", "name": "write", "args": arguments, "id": "c", "error": "no JSON"}
+    return AIMessage("", id="a", invalid_tool_calls=[call])
+
+
+REWRITTEN = {
+    "a text": (_call({"text": "x"}), _call({"text": "x" * 99})),
+    "in a list": (_call({"edits": [{"old": "x"}]}), _call({"edits": [{"old": "x" * 99}]})),
+    "in a list of lists": (_call({"rows": [["a"]]}), _call({"rows": [["a" * 99]]})),
+    "a number": (_call({"amount": 1}), _call({"amount": 1_000})),
+    "arguments that are no JSON": (_invalid("{"), _invalid("{" * 99)),
+}
+
+
+@pytest.mark.parametrize("case", REWRITTEN)
+def test_another_outline_tells_that_arguments_were_rewritten(case: str) -> None:
+    """However deep the rewritten value is."""
+    before, after = ([HumanMessage("hi", id="h"), message] for message in REWRITTEN[case])
+    assert outlines(before, 1)[0] == outlines(after, 1)[0]
+    assert outlines(before, 1)[1] != outlines(after, 1)[1]
+
+
+def test_arguments_may_be_nested_deeply() -> None:
+    """A value that JSON can hold has a length."""
+    nested: Any = "core"
+    for _ in range(5_000):
+        nested = [nested]
+    assert length_of(_call({"value": nested})) > length_of(_call({"value": None}))
