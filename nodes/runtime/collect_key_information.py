@@ -77,9 +77,9 @@ def with_key_information(
 
 
 def _leaves_input(selector: Selector, chosen: Selection, first: Selection) -> bool:
-    """Whether a choice leaves the unanswered user message as it is, or `first` does not do so either."""
-    unanswered = selector.yielding_input | selector.shortened_input
-    return not unanswered & (chosen.drop | chosen.clip.keys()) - first.drop - first.clip.keys()
+    """Whether a choice changes the unanswered user message no more than the choice `first` does."""
+    changed_too = (chosen.drop | chosen.clip.keys()) - first.drop - first.clip.keys()
+    return changed_too.isdisjoint(selector.yielding_input | selector.shortened_input)
 
 
 def _budget(call: Call, goal: Demand, left: int) -> int:

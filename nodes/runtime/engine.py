@@ -178,7 +178,10 @@ def demand(
         if extracted or last or not call.fills_window
         else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
     )
-    at_last = None if last else demand(call, trigger=trigger, before=before, last=True, pins=pins, answered=answered)
+    must_fit = trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES))
+    at_last = None
+    if must_fit and not last:  # only then may the user's message be shortened
+        at_last = demand(call, trigger=trigger, before=before, last=True, pins=pins, answered=answered)
     return Demand(
         before=before,
         ceiling=ceiling,
@@ -188,7 +191,7 @@ def demand(
         messages=max_messages,
         summarize_all=summarize_all,
         by_model=not extracted and not last,
-        must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
+        must_fit=must_fit,
         step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
         at_last=at_last,
     )

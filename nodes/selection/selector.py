@@ -47,7 +47,7 @@ class Demand:
     """Tokens of the line that the summary's message additionally needs if it replaces a tool block that the model has
     not read."""
     at_last: "Demand | None" = None
-    """The sizes that the result has to reach on the last level; `None` if this is the last level."""
+    """If `must_fit`, the sizes that the result has to reach on the last level; `None` on the last level itself."""
 
     @property
     def roomy(self) -> int:

@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.text_cache import cached_by_text
 from ..conversation.tokens import TokenCounter, texts_of
 from ..text.identifiers import identifiers, kind_worth
 from ..text.quoting import one_line
-from .recall_answer import ELLIPSIS, headline, pieces_of
+from .recall_answer import GAP, headline, pieces_of
 
 OPENING = """\
 <archive>
@@ -101,7 +101,7 @@ def _passages(
     found: Sequence[SearchHit], query: str, shown: frozenset[str], max_tokens: int, counter: TokenCounter
 ) -> list[Passage]:
     worths: dict[int, list[float]] = {}
-    choice, left, gap = _Choice(found, query, shown), max_tokens, counter.text(f"\n{ELLIPSIS}\n")
+    choice, left, gap = _Choice(found, query, shown), max_tokens, counter.text(f"\n{GAP}\n")
     for worth, piece in choice.best():
         head = gap if piece.message in choice.places else counter.text(headline(found[piece.message])) + 1
         size = head + counter.text(f"> {choice.cut[piece.message].pieces[piece.place]}") + 1
@@ -132,7 +132,7 @@ class _Choice:
     """Chooses the pieces that add the most, and knows what need not be quoted again."""
 
     def __init__(self, found: Sequence[SearchHit], query: str, shown: frozenset[str]) -> None:
-        self.cut = [_cut("\n".join(texts_of(one.message))[:_MOST_CHARS]) for one in found]
+        self.cut = [_in_pieces("\n".join(texts_of(one.message))[:_MOST_CHARS]) for one in found]
         self.places: dict[int, set[int]] = {}
         """The places of the chosen pieces, by the rank of their message."""
         self._known = set(shown)
@@ -171,7 +171,7 @@ class _Choice:
         """Return the chosen pieces of a message, with `[...]` where others are left out."""
         pieces, places = self.cut[message].pieces, self.places[message]
         shown = [
-            pieces[place] if place == 0 or place - 1 in places else f"\n{ELLIPSIS}\n{pieces[place]}"
+            pieces[place] if place == 0 or place - 1 in places else f"\n{GAP}\n{pieces[place]}"
             for place in sorted(places)
         ]
         return "".join(shown).strip()
@@ -205,6 +205,6 @@ class _Cut(NamedTuple):
 
 
 @cached_by_text  # the searches of a thread often find the same messages
-def _cut(text: str) -> _Cut:
+def _in_pieces(text: str) -> _Cut:
     pieces = [text] if len(text) <= _WHOLE else pieces_of(text, _PIECE)
     return _Cut(pieces, [frozenset(identifiers(piece)) for piece in pieces])

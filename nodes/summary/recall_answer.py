@@ -22,7 +22,7 @@ _HEAD = 30
 """Approximate number of tokens of the line above each message."""
 _LEAST = 40
 """Minimum number of tokens to show of a message's beginning; if fewer tokens are left, the message is not shown."""
-ELLIPSIS = "[...]"
+GAP = "[...]"
 _MOST_CHARS = 12
 """Number of characters of a token that a text may have in the mean; a longer text counts as too large, uncounted."""
 _ENDS = " \t\r\n,;}]"
@@ -96,7 +96,7 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
     wanted = set(query_terms(query, languages))
     worth = [len(wanted.intersection(terms(piece, languages))) for piece in pieces]
     order = sorted(range(len(pieces)), key=lambda index: (-_around(worth, index), index))
-    gap, chosen, left = counter.text(f"\n{ELLIPSIS}\n"), set[int](), max_tokens
+    gap, chosen, left = counter.text(f"\n{GAP}\n"), set[int](), max_tokens
     for index in order:
         if left <= gap:
             break
@@ -107,7 +107,7 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
     if order[0] not in chosen:  # even the best piece is too long: show its beginning
         return counter.head("".join(pieces[order[0] :]), max_tokens)
     shown = [
-        pieces[index] if index == 0 or index - 1 in chosen else f"\n{ELLIPSIS}\n{pieces[index]}"
+        pieces[index] if index == 0 or index - 1 in chosen else f"\n{GAP}\n{pieces[index]}"
         for index in sorted(chosen)
     ]
     return counter.head("".join(shown).strip(), max_tokens)
