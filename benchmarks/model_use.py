@@ -36,7 +36,7 @@ from langgraph_compaction.graph.lab.evaluation.ratios import Pair, interval, rat
 from langgraph_compaction.graph.lab.evaluation.survival import Cut, asked, cut, holds, text_of
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.conversation.tokens import arguments_json, texts_of
+from langgraph_compaction.nodes.conversation.tokens import call_texts, texts_of
 from tests.kept_results import RESULTS, origin
 from tests.real_model.server import LlamaServer, serving
 
@@ -112,7 +112,7 @@ def _probe(run: Cut) -> Probe | None:
 
 
 def _parts(call: ToolCall, tokens: Sequence[str]) -> list[tuple[str, str]]:
-    text = f"{call['name']}({arguments_json(call['args'])})"
+    (text,) = call_texts(AIMessage("", tool_calls=[call]))
     return [(text[:at], token) for at, token in sorted((text.index(token), token) for token in tokens)]
 
 

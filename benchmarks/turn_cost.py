@@ -45,9 +45,12 @@ class Instant(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
         **_: Any,
     ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self.answer(messages))])
+
+    def answer(self, messages: list[BaseMessage]) -> AIMessage:
+        """Return the answer to a request."""
         usage = {"input_tokens": 100 * len(messages), "output_tokens": 20, "total_tokens": 100 * len(messages) + 20}
-        answer = AIMessage("Understood, it is done.", usage_metadata=usage)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        return AIMessage("Understood, it is done.", usage_metadata=usage)
 
 
 def bare() -> Any:

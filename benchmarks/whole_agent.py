@@ -21,11 +21,9 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from turn_cost import Instant
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
@@ -57,24 +55,15 @@ def text(seed: int) -> str:
     return " ".join(draw.choice(WORDS) if draw.random() < 0.9 else f"AB-{draw.randrange(10**6)}" for _ in range(100))
 
 
-class Instant(BaseChatModel):
-    """A model that answers at once and reports usage; a request for a summary gets a short one."""
+class Reporter(Instant):
+    """Answers at once with a report; a request for a summary gets a short one."""
 
-    @property
-    def _llm_type(self) -> str:
-        return "instant"
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
-        **_: Any,
-    ) -> ChatResult:
+    def answer(self, messages: list[BaseMessage]) -> AIMessage:
+        """Return the answer to a request."""
         size = sum(len(message.text) for message in messages)
         said = SUMMARY if len(messages) == 1 and size > 10_000 else text(size)
         usage = {"input_tokens": size // 4, "output_tokens": 150, "total_tokens": size // 4 + 150}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(said, usage_metadata=usage))])
+        return AIMessage(said, usage_metadata=usage)
 
 
 def resident_mb() -> float:
@@ -90,13 +79,13 @@ async def play(kind: str, turns: int, folder: Path) -> dict[str, Any]:
         saver = AsyncSQLAlchemySaver(f"sqlite:///{path}")
         await saver.setup()
         settings = CompactionSettings(context_window=WINDOW)
-        agent: Any = create_compacting_agent(Instant(), settings=settings, summarizer="digest", checkpointer=saver)
+        agent: Any = create_compacting_agent(Reporter(), settings=settings, summarizer="digest", checkpointer=saver)
         return await turns_of(agent, turns)
     async with AsyncSqliteSaver.from_conn_string(str(path)) as theirs:
         summarizing = SummarizationMiddleware(
-            model=Instant(), trigger=("tokens", TRIGGER), keep=("tokens", KEPT), trim_tokens_to_summarize=None
+            model=Reporter(), trigger=("tokens", TRIGGER), keep=("tokens", KEPT), trim_tokens_to_summarize=None
         )
-        return await turns_of(create_agent(Instant(), middleware=[summarizing], checkpointer=theirs), turns)
+        return await turns_of(create_agent(Reporter(), middleware=[summarizing], checkpointer=theirs), turns)
 
 
 async def turns_of(agent: Any, turns: int) -> dict[str, Any]:
