@@ -97,7 +97,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "facts_share": 0.4,
         "trigger_ratio": 1.0,
         "soft_zone": False,
-        "target_ratio": 0.3,
+        "target_ratio": 0.4,
         "auto_recall": True,
     },
 }

@@ -55,7 +55,7 @@ def test_the_sizes_of_a_model_by_its_name(name: str) -> None:
     assert list(found) == list(PRESETS)
     assert found["selective"] == (200_000, 136_000, 108_800, 68_000)
     assert found["layered_defence"] == (200_000, 136_000, 122_401, 68_000)
-    assert found["faithful"] == (200_000, 136_000, 136_000, 40_800)
+    assert found["faithful"] == (200_000, 136_000, 136_000, 54_400)
 
 
 def test_they_are_those_of_the_agents_model_object() -> None:
