@@ -73,9 +73,10 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
     if place is None or not _is_near(context, size):
         return
     preparations = preparations_of(context.records.database)
-    pace = preparations.pace(place)
-    ready = preparations.may_start(place, context.epoch)
-    if not ready or size + _lead(context, preparations.usual_s, pace) < context.sizes.trigger or not _may(context):
+    grown = _growth(context)
+    lead = _lead(context, grown, preparations.usual_s, preparations.pace(place))
+    is_due = size + lead >= context.sizes.trigger and _will_fit(context, size, grown)
+    if not is_due or not preparations.may_start(place, context.epoch) or not _may(context):
         return
     turn = current_run()
 
@@ -132,20 +133,38 @@ def _may(context: NodeContext) -> bool:
     return not chain[min(level, len(chain) - 1)].is_deterministic
 
 
-def _lead(context: NodeContext, usual_s: float, pace: float | None) -> int:
+def _is_in_loop(context: NodeContext) -> bool:
+    last = context.messages[-1]
+    return isinstance(last, AIMessage) and bool(last.tool_calls)
+
+
+def _growth(context: NodeContext) -> int:
+    """Return the tokens of the larger of the last two rounds; in a loop of tool calls, of the last two steps."""
+    messages = context.messages
+    ends = [index + 1 for index, one in enumerate(messages) if isinstance(one, AIMessage)]
+    starts = (ends if _is_in_loop(context) else [*Transcript(messages).round_starts, len(messages)])[-3:]
+    grown = [total(context.counter, messages[one:other]) for one, other in pairwise(starts)]
+    return context.meter.scaled(max(grown, default=0))
+
+
+def _will_fit(context: NodeContext, size: int, grown: int) -> bool:
+    """Whether a summary prepared now will probably leave a request below the trigger.
+
+    The messages that arrive until the trigger fires stay beside the summary: as many tokens as are missing to the
+    trigger, and then up to `grown` more.
+    """
+    return size > context.sizes.aim + grown
+
+
+def _lead(context: NodeContext, grown: int, usual_s: float, pace: float | None) -> int:
     """Return the number of tokens before the trigger at which a preparation has to begin.
 
-    After an answer this is the larger of the last two rounds, since a person takes time to write the next input. In a
-    loop of tool calls it is the growth of as many steps as the summarizer usually takes time for.
+    After an answer this is one round, since a person takes time to write the next input. In a loop of tool calls it
+    is as many steps as the summarizer usually takes time for. `grown` is the size of a round or step.
     """
-    messages, trigger = context.messages, context.sizes.trigger
-    in_loop = isinstance(messages[-1], AIMessage) and bool(messages[-1].tool_calls)
-    ends = [index + 1 for index, one in enumerate(messages) if isinstance(one, AIMessage)]
-    starts = (ends if in_loop else [*Transcript(messages).round_starts, len(messages)])[-3:]
-    grown = [total(context.counter, messages[one:other]) for one, other in pairwise(starts)]
-    steps = math.ceil(usual_s / pace) + 1 if in_loop and pace else 1
-    least, most = (int(share * trigger) for share in LEAD)
-    return min(most, max(least, context.meter.scaled(max(grown, default=0)) * min(steps, MOST_STEPS)))
+    steps = math.ceil(usual_s / pace) + 1 if _is_in_loop(context) and pace else 1
+    least, most = (int(share * context.sizes.trigger) for share in LEAD)
+    return min(most, max(least, grown * min(steps, MOST_STEPS)))
 
 
 class _Ahead(NodeContext):

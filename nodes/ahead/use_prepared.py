@@ -25,6 +25,7 @@ from ..digest.examination import contradiction, used_since
 from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
 from ..runtime.effects import Effects, either
+from ..runtime.engine import shortened_blocks
 from ..runtime.ledger_io import known_summary, settle
 from ..runtime.levels import count_failure, names, urgent
 from ..runtime.node_context import NEW_THREAD, NodeContext, Update
@@ -166,8 +167,9 @@ def _answered_for(context: NodeContext, draft: Draft, found: Preparation, choice
     known = yield from known_summary(context, key, body["name"])
     if known is None:
         return "no_summary"
-    gone = [context.messages[index] for index in sorted(choice.drop)]
-    since = _since(context.messages, body, max(choice.drop))
+    covered = {*choice.drop, *shortened_blocks(context.messages, choice.drop, body["clip"])}
+    gone = [context.messages[index] for index in sorted(covered)]
+    since = _since(context.messages, body, max([*covered, *choice.clip]))
     if (said := contradiction(known.text, gone, since)) is not None:
         log.info("What was said since contradicts the prepared summary of thread %r: %s", context.thread_id, said)
         return "contradicted"
@@ -196,7 +198,7 @@ def _choice(messages: Sequence[AnyMessage], body: Mapping[str, Any]) -> Choice |
     return None
 
 
-def _since(messages: Sequence[AnyMessage], body: Mapping[str, Any], last_removed: int) -> Sequence[AnyMessage]:
-    """Return the messages since the preparation; if its last message is gone, those after the removed ones."""
+def _since(messages: Sequence[AnyMessage], body: Mapping[str, Any], last_known: int) -> Sequence[AnyMessage]:
+    """Return the messages since the preparation; if its last message is gone, those after the index `last_known`."""
     places = (index for index, message in enumerate(messages) if message_id(message) == body["last"])
-    return messages[next(places, last_removed) + 1 :]
+    return messages[next(places, last_known) + 1 :]

@@ -140,8 +140,7 @@ class GraphWorld(World):
         digested = any(row.verdict == "degraded_deterministic" for row in rows)  # without the names of the messages
         if head is not None and "in-" in head.text and not digested:
             assert {one.id for one in self.said} - view <= set(head.text.split()), "wrong swap"
-        paid = [one for one in self.asked if one not in self.lost and one not in self.pieces]
-        assert len(paid) == len(set(paid)), "paid twice"
+        self.check_payments()
 
 
 def play(seed: int) -> Counter[tuple[str | None, str]]:

@@ -243,7 +243,9 @@ class World:
     seed: int
     records: Records = field(default_factory=Records)
     asked: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
-    """The messages that each call of the summarizer was shown."""
+    """The ids of the messages that each answered call of the summarizer was shown."""
+    shown: list[str] = field(default_factory=list[str])
+    """The text that each of these calls was shown: edits and forks give another text to the same ids."""
     works: list[Work] = field(default_factory=list[Work])
     said: list[AnyMessage] = field(default_factory=list[AnyMessage])
     fault: str = ""
@@ -291,6 +293,7 @@ class World:
         if not request.messages:
             self.pieces.update(takewhile(lambda one: one < shown, reversed(self.asked)))
         self.asked.append(shown)
+        self.shown.append("\n".join(message.text for message in request.messages) or request.conversation)
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(sorted(shown))}</summary>")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
@@ -407,7 +410,12 @@ class World:
             assert compaction.get("cooldown_until"), "no cool-down after failures"
         assert ("stale", "no_summary") not in self.records.ends, "a summary that was paid for is not found"
         assert not any(NO_SUMMARY in one.text for one in messages), "no summary"
-        paid = [one for one in self.asked if one not in self.lost and one not in self.pieces]
+        self.check_payments()
+
+    def check_payments(self) -> None:
+        """Raise `AssertionError` where two answered calls were shown the same, and the first answer was stored."""
+        calls = zip(self.asked, self.shown, strict=True)
+        paid = [one for one in calls if one[0] not in self.lost and one[0] not in self.pieces]
         assert len(paid) == len(set(paid)), "paid twice"
 
 

@@ -113,6 +113,35 @@ async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, mon
     assert (read.count(old), read.count(new)) == (1, 1)
 
 
+async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
+    """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, {"messages": [*rounds(2, 170), HumanMessage(filler(60, "near"), id="near")]})
+    await ended()
+    assert entries(graph) == []
+    await go.invoke(graph, OVER)
+    assert entries(graph) == [("committed", "")]
+
+
+async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
+    """Where every round is protected, a result is shortened, and no message is removed."""
+    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
+    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
+    await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
+    await ended()
+    assert entries(graph) == [("prepared", "ready")]
+    found = await go.stream(graph, OVER, stream_mode=MODES)
+    assert (told(found), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
+    assert len(summarizer.requests) == 1
+    kept = [
+        message.id for message in values(graph)["messages"] if not str(message.id).startswith(("summary", "lc_run"))
+    ]
+    assert kept[:4] == ["first", "call-message-1", "result-1", "done"]
+    assert kept[-2:] == ["near", "over"]
+
+
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     """There the check before the parent's model is the last look at the size."""
