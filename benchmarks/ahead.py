@@ -4,6 +4,7 @@
 
 The summarizer writes a digest of what it is shown, so that its text is the same in each replay; its tokens are paid
 as those of a model. A preparation takes no time: it is ready when the next input comes, as after a person's pause.
+When a preparation begins is decided as if a step of a tool loop took as long as a summary.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from langgraph_compaction.graph.lab.replay.online_runs import COUNTER, run_of, t
 from langgraph_compaction.graph.lab.replay.recorded_run import Player
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
-from langgraph_compaction.nodes.ahead.preparations import Place, Preparations
+from langgraph_compaction.nodes.ahead.preparations import USUAL_S, Place, Preparations
 from langgraph_compaction.nodes.digest.digest import digest
 
 REPLAY = "langgraph_compaction.graph.lab.replay"
@@ -89,6 +90,7 @@ def main() -> None:
                 patch(f"{REPLAY}.recorded_run.create_compacting_agent", build),
                 patch(f"{REPLAY}.online_runs.Player", Counting),
                 patch.object(Preparations, "start", at_once),
+                patch.object(Preparations, "pace", lambda *_: USUAL_S),
             ):
                 policy = through_the_graph(
                     CompactionSettings(preset=preset), recordings, UserParts(), summarizer=Digesting()
