@@ -11,6 +11,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, begin, key_of, opening, talk
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_id_of_a_compaction_follows_from_its_key() -> None:
     """Equal keys have equal ids of 16 hexadecimal characters; a difference in any field is another id."""
     keys = [
@@ -67,6 +68,7 @@ def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_
     assert records.recall(thread_id, key.compaction_id) is None, "a message has its own handle"
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRecords, thread_id: str) -> None:
     """A fork that commits the same attempt with other messages adds to the archive and takes nothing out."""
     key = begin(records, thread_id)
@@ -80,6 +82,7 @@ def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRe
         assert snapshots.of_thread(conn, thread) == {key.compaction_id: ((0, 5),)}
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_thread_that_was_forgotten_begins_anew(records: CompactionRecords, thread_id: str) -> None:
     """The same id used again has numbers from 0 and nothing of the old thread; its key is never given again."""
     key = begin(records, thread_id)

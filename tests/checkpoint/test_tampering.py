@@ -25,6 +25,7 @@ from tests.checkpoint.tampering import (
 KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_a_damaged_row_is_named(own_url: str, keys: Keyring | None) -> None:
     """A body that is cut off, too long, or has one bit flipped in any region is an error that names the row."""
@@ -127,6 +128,7 @@ def test_a_checkpoint_moved_to_another_place_is_named(
             read(saver)
 
 
+@pytest.mark.requirement("S0.20")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_a_changed_snapshot_is_named(keys: Keyring | None) -> None:
     """A rollback rests on the snapshot: one that stands for other messages than it did is an error."""
@@ -183,6 +185,7 @@ COLUMNS: dict[str, tuple[str, Callable[[sa.Connection], object]]] = {
 }
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_a_changed_chain_of_compactions_is_named(case: str, keys: Keyring | None) -> None:

@@ -32,6 +32,7 @@ def test_without_a_guard_two_writers_make_branches(own_url: str) -> None:
     assert row.missing > 0  # they first read the thread at the same moment
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_with_the_conflict_guard_no_acknowledged_input_is_lost(own_url: str, durability: str) -> None:
     """A put upon what is no longer the newest checkpoint raises: every input whose run returned is in the thread."""
@@ -42,6 +43,7 @@ def test_with_the_conflict_guard_no_acknowledged_input_is_lost(own_url: str, dur
     assert row.missing == 0
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_with_a_lease_no_input_is_lost(own_url: str, durability: str) -> None:
     """Two who take the lease for each run never meet: every input is acknowledged and in the thread."""

@@ -35,6 +35,7 @@ WRITES: dict[str, Callable[[CompactionRecords, AttemptKey], object]] = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", WRITES)
 def test_a_write_that_is_repeated_changes_nothing_more(records: CompactionRecords, thread_id: str, kind: str) -> None:
     """A node that runs again after a crash repeats its write without effect."""
@@ -55,6 +56,7 @@ STEPS = {
 }
 
 
+@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("kind", STEPS)
 def test_an_error_in_the_middle_leaves_nothing(
     records: CompactionRecords, thread_id: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +77,7 @@ def test_an_error_in_the_middle_leaves_nothing(
     assert everything(records) != before
 
 
+@pytest.mark.requirement("S0.20")
 def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, thread_id: str) -> None:
     """Whoever sees the open row can rely on its snapshot, in the order of the statements too."""
     order: list[str] = []
@@ -87,6 +90,7 @@ def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, t
     assert order == ["snapshot", "ledger"]
 
 
+@pytest.mark.requirement("S0.20")
 def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, thread_id: str) -> None:
     """The same key with other messages, as when one arrived meanwhile, leaves row and snapshot as they are."""
     key = begin(records, thread_id)

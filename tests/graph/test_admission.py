@@ -68,6 +68,7 @@ INPUTS: dict[str, list[list[AnyMessage]]] = {
 }
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", INPUTS)
 async def test_the_next_short_question_is_answered(go: Drive, case: str, build: str) -> None:
@@ -102,6 +103,7 @@ async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(go: Drive) -> 
     assert events(chunks, "PinsRefusedEvent") == []
 
 
+@pytest.mark.requirement("S2.36")
 async def test_pins_that_a_request_brings_obey_the_same_rule(go: Drive) -> None:
     """Ids in the memory of a request pin messages without a mark."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -111,6 +113,7 @@ async def test_pins_that_a_request_brings_obey_the_same_rule(go: Drive) -> None:
     assert values(graph)["memory"] == {"pins": ["a"], "goal": "go on"}
 
 
+@pytest.mark.requirement("S2.36")
 async def test_pin_and_check_measure_alike(go: Drive) -> None:
     """A pin by hand counts the whole tool block and the system messages, so that no check takes it away again."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -123,6 +126,7 @@ async def test_pin_and_check_measure_alike(go: Drive) -> None:
         CompactionThread(graph, CONFIG).pin(message_id="pin")
 
 
+@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_system_message_is_refused_like_an_input(go: Drive, build: str, on_refusal: str) -> None:
@@ -207,6 +211,7 @@ async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Dr
     assert "p299" in texts(model.received[-1])
 
 
+@pytest.mark.requirement("S4.39")
 async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -> None:
     """With `keep`, as one that is over the limit by itself: it is archived, and the pins stay."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest", long_input="keep")
@@ -217,6 +222,7 @@ async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -
     assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["p"]
 
 
+@pytest.mark.requirement("S2.36")
 async def test_an_input_beside_pins_is_shortened_and_answered(go: Drive) -> None:
     """The pin stays whole, and the model reads the beginning and the end of the input."""
     model = ScriptedModel(replies=["ok", "done"])

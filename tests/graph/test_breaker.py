@@ -87,6 +87,7 @@ async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clo
     assert standing(graph)["step"] == "selective_compaction"
 
 
+@pytest.mark.requirement("S0.47")
 async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -> None:
     """Ineffective ones count only in a row."""
     graph = agent(reporting(900, 100), now=clock, breaker_ineffective_after=2, breaker_frequency_calls=0)
@@ -123,6 +124,7 @@ async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> Non
     assert "exhausted" not in verdicts(graph)
 
 
+@pytest.mark.requirement("S2.56")
 def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     """The cool-down does not defer a wish."""
     graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1)

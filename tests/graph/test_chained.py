@@ -83,6 +83,7 @@ def handles(graph: Any) -> list[str]:
     return found
 
 
+@pytest.mark.requirement("S2.1")
 async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
     """A conversation just compacted is not compacted again."""
     graph = agent()

@@ -116,6 +116,7 @@ async def test_only_the_newest_input_commands(go: Drive) -> None:
     assert verdicts(graph) == []
 
 
+@pytest.mark.requirement("S2.5")
 async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> None:
     """The model answers it."""
     model = ScriptedModel()
@@ -140,6 +141,7 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
     )
 
 
+@pytest.mark.requirement("S2.5")
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
     """It is a person's wish as `CompactionThread.compact` is one, and the levels run on within the run."""
     graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
@@ -151,6 +153,7 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert graph.get_state(CONFIG).next == ()
 
 
+@pytest.mark.requirement("S2.62")
 async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
     """The conversation is as it was, with the command in it."""
     graph = commanded()
@@ -160,6 +163,7 @@ async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
     assert [message.text for message in values(graph)["messages"]] == ["hello", "ok", "/compact"]
 
 
+@pytest.mark.requirement("S2.5")
 async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Clock) -> None:
     """As to any other wish: it is rolled back, and the command is obeyed."""
     model = ScriptedModel()
@@ -180,6 +184,7 @@ async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
     assert 450 < len(standing(graph)["focus"]) <= 500
 
 
+@pytest.mark.requirement("S4.39")
 async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
     """As any other input."""
     graph = commanded()

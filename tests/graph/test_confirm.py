@@ -83,6 +83,7 @@ async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, le
     assert (asked["messages_leaving"], len(row.seen["full"])) == (leaving, leaving)
 
 
+@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("size", ["over the trigger", "over the limit"])
 async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(go: Drive, size: str) -> None:
     """Its error does not end the turn; it ends the attempt, with a verdict."""
@@ -160,6 +161,7 @@ async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go:
     assert graph.get_state(CONFIG).interrupts
 
 
+@pytest.mark.requirement("S4.23")
 async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     """What the person wants kept is asked of this summary and of no later one."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -320,6 +322,7 @@ async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "ok"
 
 
+@pytest.mark.requirement("S4.23")
 async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:
     """After the model's answer the person is asked too; either way the turn then ends."""
     model = ScriptedModel(replies=[filler(60)])

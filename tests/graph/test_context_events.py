@@ -104,6 +104,7 @@ async def test_events_tell_a_summary_as_the_redaction_hook_lets_it_pass(go: Driv
     assert "before" not in event["summary"]
 
 
+@pytest.mark.requirement("S4.34")
 async def test_without_a_summary_there_is_none_to_tell(go: Drive) -> None:
     """What is only dropped or clipped is told all the same, and no phase says that a summary is done."""
     graph = agent(calm(), summary_mode="if_needed", emit_compaction_meta_events=True)
@@ -116,6 +117,7 @@ async def test_without_a_summary_there_is_none_to_tell(go: Drive) -> None:
     ]
 
 
+@pytest.mark.requirement("S4.34")
 async def test_a_person_s_wish_is_told_apart(go: Drive) -> None:
     """`COMPACTION_PERFORMED` says whether anybody asked."""
     graph = agent(calm())
@@ -180,6 +182,7 @@ def warning(**options: Any) -> Any:
     return agent(ScriptedModel(replies=["ok"]), warn_ratio=0.75, trigger_ratio=0.9, **options)
 
 
+@pytest.mark.requirement("S4.37")
 async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     """At the ratio itself, not below; then no more of it, until a compaction has made room."""
     assert await told(go, warning(), said(filler(740, "a"))) == []  # 749 with the answer
@@ -194,6 +197,7 @@ async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     assert standing(graph)["warned"] is True
 
 
+@pytest.mark.requirement("S4.37")
 async def test_what_is_compacted_at_once_is_not_warned_of(go: Drive) -> None:
     """The warning is about what is to come; without the setting there is none."""
     found = await told(go, warning(), {"messages": [*rounds(9), HumanMessage("and now?")]})

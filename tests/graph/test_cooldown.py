@@ -84,6 +84,7 @@ async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypa
     }
 
 
+@pytest.mark.requirement("S0.48")
 async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that could not be sent is compacted at once."""
     graph = agent(now=clock)

@@ -59,6 +59,7 @@ async def test_the_settings_counter_decides_when_it_is_compacted(go: Drive, name
     assert [row.counter for row in ledger(graph)] == ([named] if compacted else [])
 
 
+@pytest.mark.requirement("S2.57")
 async def test_a_run_can_be_counted_otherwise(go: Drive) -> None:
     """By the settings of that run."""
     graph = counting("chars/3", 100)
@@ -150,6 +151,7 @@ BETWEEN: dict[str, Callable[[], list[AnyMessage]]] = {
 }
 
 
+@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("edited", [False, True])
 async def test_our_count_continues_from_the_last_usage(go: Drive, between: str, *, edited: bool) -> None:

@@ -128,6 +128,7 @@ async def test_the_check_is_made_on_what_is_left(go: Drive) -> None:
     assert pages(model, 0) == ["[an", "[an", "[an", "t3-0"]
 
 
+@pytest.mark.requirement("S1.4")
 async def test_what_is_then_compacted_is_compacted_on_what_is_left(go: Drive) -> None:
     """Two compactions in one turn, and the transcript has every word."""
     blocks = [message for n in range(2) for message in tool_block(n, 100, "look")]
@@ -139,6 +140,7 @@ async def test_what_is_then_compacted_is_compacted_on_what_is_left(go: Drive) ->
     assert frozen(CompactionThread(graph, CONFIG).transcript()[:-1]) == frozen(given)
 
 
+@pytest.mark.requirement("S1.4")
 async def test_a_step_that_runs_again_writes_nothing_more(go: Drive) -> None:
     """From the checkpoint before it the same messages leave again, under the same key."""
     graph = agent(looks(2), tools=[looking(1)])
@@ -167,6 +169,7 @@ async def test_an_undo_holds_what_had_left(go: Drive) -> None:
     assert pages(model, 4) == ["[an", "page2-0"]
 
 
+@pytest.mark.requirement("S1.2", "S1.4")
 async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
     """What left makes the last call's real usage worthless: the request is counted anew."""
     look = calls(("look", {}))
@@ -177,6 +180,7 @@ async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent") == []
 
 
+@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("method", ["begin", "commit"])
 async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
     """The model is called on the whole, and the next call tries again."""
@@ -189,6 +193,7 @@ async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
     assert verdicts(graph)[-1] == "committed"
 
 
+@pytest.mark.requirement("S1.4")
 async def test_nothing_is_written_where_nothing_is_ephemeral(go: Drive) -> None:
     """No row, no epoch, and the very same messages."""
     model = looks(3)
@@ -201,6 +206,7 @@ async def test_nothing_is_written_where_nothing_is_ephemeral(go: Drive) -> None:
     assert standing(graph).get("epoch", 0) == 0
 
 
+@pytest.mark.requirement("S1.4")
 async def test_running_again_changes_nothing(go: Drive) -> None:
     """An input after it finds nothing more to take."""
     graph = agent(looks(2, "done"), tools=[looking(1)])
@@ -211,6 +217,7 @@ async def test_running_again_changes_nothing(go: Drive) -> None:
     assert len(ledger(graph)) == 1
 
 
+@pytest.mark.requirement("S1.4")
 async def test_a_parent_gets_what_left_with_what_was_compacted(go: Drive) -> None:
     """`as_node` applies both to the parent's own list."""
     compaction = create_compaction_graph(

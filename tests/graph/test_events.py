@@ -180,6 +180,7 @@ def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     log.setLevel(logging.NOTSET)
 
 
+@pytest.mark.requirement("S4.34")
 @pytest.mark.parametrize(
     ("replies", "expected"),
     [([SUMMARY], "committed"), ([""], "rejected_empty"), ([ValueError("down")], "failed_permanent")],

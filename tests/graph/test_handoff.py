@@ -371,6 +371,7 @@ async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_quest
     assert len(model.received) == 1
 
 
+@pytest.mark.requirement("S2.54", "S4.39")
 async def test_a_handover_tries_the_next_rung_where_the_summarizer_fails(go: Drive) -> None:
     """The digest stands in; nobody is asked again."""
     graph = await declined(go, summarizer=ScriptedModel(replies=[ValueError("down")]))
@@ -398,6 +399,7 @@ def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) 
     return parent.compile(checkpointer=checkpointer)
 
 
+@pytest.mark.requirement("S4.39")
 async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
     """Its run does not end where ours does; and who chooses `raise` there has the error at once."""
     model = ScriptedModel()

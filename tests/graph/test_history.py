@@ -15,6 +15,7 @@ from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_diff_tells_what_became_of_each_message() -> None:
     """Dropped, clipped, summarized, added, kept."""
     graph = agent()
@@ -33,6 +34,7 @@ def test_a_diff_tells_what_became_of_each_message() -> None:
     assert changed.kept == len(given) - 1
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown_with_its_messages() -> None:
     """The snapshot, what left and what was clipped, all in their original form."""
     graph = agent(tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
@@ -57,6 +59,7 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
         CompactionThread(graph, CONFIG).show("0" * 16)
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     """What it announces is what the compaction then does."""
     summarizer = ScriptedModel(replies=["<summary>brief but long enough</summary>"])
@@ -85,6 +88,7 @@ def test_a_preview_of_another_preset() -> None:
         CompactionThread(graph, CONFIG).preview(settings={"no_such": 1})
 
 
+@pytest.mark.requirement("S2.62")
 def test_a_preview_says_why_nothing_would_be_done() -> None:
     """A short conversation has nothing that could leave for something smaller."""
     graph = agent()

@@ -81,6 +81,7 @@ async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     """The next turn is a turn like any other, without the focus."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -93,6 +94,7 @@ async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     assert "the price of eggs" not in texts(summarizer.received[0])
 
 
+@pytest.mark.requirement("S2.56")
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
     """Who wishes it has confirmed it, and does not wait for a cool-down."""
     graph = agent(require_confirmation=True, now=clock)
@@ -103,6 +105,7 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert standing(graph)["streak"] == 0
 
 
+@pytest.mark.requirement("S2.54")
 async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> None:
     """The person waits for a result: the levels run on within the run."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
@@ -122,6 +125,7 @@ async def test_a_wish_is_told_as_manual(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent")[0]["trigger"] == "manual"
 
 
+@pytest.mark.requirement("S0.30")
 async def test_a_wish_without_effect_is_told_to_its_end(go: Drive) -> None:
     """Nothing old: the one phase that began ends, and the verdict is `noop`."""
     graph = agent(emit_compaction_meta_events=True)
@@ -142,6 +146,7 @@ def ask() -> str:
     return f"they said {interrupt('which one?')}"
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
     """While a tool waits for an answer the wish is refused, and the answer still reaches it."""
     graph = agent(ScriptedModel(replies=[calls(("ask", {})), "done"]), tools=[ask])
@@ -152,6 +157,7 @@ async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "done"
 
 
+@pytest.mark.requirement("S4.15")
 async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     """A wish between a failed call of the model and its retry keeps the question word for word."""
     graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]))
@@ -162,6 +168,7 @@ async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == filler(30)
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_draft_left_open_gives_way_to_the_wish(go: Drive, clock: Clock) -> None:
     """A run that died is rolled back first; then the wish is fulfilled, and no model is called."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])

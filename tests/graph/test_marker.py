@@ -134,6 +134,7 @@ async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     assert verdicts(graph)[2] == "committed"
 
 
+@pytest.mark.requirement("S2.4")
 async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Drive, clock: Clock) -> None:
     """The breaker defers a marker as any other trigger; the model is not asked again for the same request."""
     model = ScriptedModel(replies=["ok", MARKER])
@@ -146,6 +147,7 @@ async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Driv
     assert values(graph)["messages"][-1].text == MARKER
 
 
+@pytest.mark.requirement("S2.4", "S4.23")
 @pytest.mark.parametrize(("answer", "verdict"), [(True, "committed"), (False, "declined")])
 async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bool, verdict: str) -> None:
     """With `require_confirmation` as before any other compaction; the answer is there already."""
@@ -158,6 +160,7 @@ async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bo
     assert standing(graph).get("marked") is None
 
 
+@pytest.mark.requirement("S2.4", "S4.24")
 async def test_a_lone_marker_and_a_no_end_too(go: Drive) -> None:
     """Declined, the model is asked once more; what it says then ends the turn."""
     model = ScriptedModel(replies=[MARKER])

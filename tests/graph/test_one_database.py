@@ -41,6 +41,7 @@ def config(thread_id: str) -> Any:
     return {"configurable": {"thread_id": thread_id}}
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 async def test_without_a_database_the_savers_own_is_used(
     kind: Any, go: Drive, database_url: str, thread_id: str
@@ -62,6 +63,7 @@ async def test_without_a_database_the_savers_own_is_used(
         assert await CompactionThread(graph, config(thread_id)).atranscript() == []
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
     """`create_compaction_graph` takes the saver's database as the agent does, and makes its tables."""
@@ -100,6 +102,7 @@ def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
                 read(CompactionRecords(database))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
     """Who wants records elsewhere says so."""
     with opened(SQLAlchemySaver, "memory") as saver, Database.open() as other:

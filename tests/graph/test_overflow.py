@@ -72,6 +72,7 @@ async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: s
     assert values(graph)["messages"][-1].text == "twelve"
 
 
+@pytest.mark.requirement("S3.16")
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_a_second_overflow_is_a_clear_error(go: Drive, kind: str) -> None:
     """Where the provider refuses the compacted request too, the turn ends; the next one works."""
@@ -131,6 +132,7 @@ def growing(graph: Any, go: Drive) -> Any:
     return go.stream(graph, said(filler(350)), stream_mode=["updates", "custom"])
 
 
+@pytest.mark.requirement("S3.15")
 async def test_what_the_server_allows_is_learned(go: Drive) -> None:
     """The window that a refusal names holds from then on, for this model alone."""
     replies = [llama_cpp(700, 600), "twelve"]
@@ -141,6 +143,7 @@ async def test_what_the_server_allows_is_learned(go: Drive) -> None:
     assert event["threshold"] == 480
 
 
+@pytest.mark.requirement("S3.15")
 async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     """A refusal that names the tokens it counted calibrates our own count."""
     graph = agent(ScriptedModel(replies=[llama_cpp(1_094, 1_000), "twelve"], name_="local"))
@@ -163,6 +166,7 @@ async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive)
     assert model.received[1][-1] == QUESTION
 
 
+@pytest.mark.requirement("S3.16")
 async def test_an_overflow_with_nothing_to_take_away_is_a_clear_error(go: Drive) -> None:
     """One short message that the provider refuses as too long: no loop, an error, and the state as it was."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])

@@ -62,6 +62,7 @@ def _checked(model: ScriptedModel, limit: int = 1_000) -> None:
         assert not refused(request)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("build", builds())
 @pytest.mark.parametrize("kind", STEPS)
 async def test_the_turn_is_answered_and_so_is_the_next(go: Drive, kind: str, build: str) -> None:
@@ -83,6 +84,7 @@ async def test_the_turn_is_answered_and_so_is_the_next(go: Drive, kind: str, bui
     assert whole[1].model_dump() == STEPS[kind]().model_dump()
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("kind", STEPS)
 async def test_a_step_whose_calls_were_interrupted(go: Drive, kind: str) -> None:
     """While its calls are open it stays, and the error says what to give; a new message is answered."""
@@ -98,6 +100,7 @@ async def test_a_step_whose_calls_were_interrupted(go: Drive, kind: str) -> None
     _checked(model)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_a_summary_stands_for_the_step(go: Drive) -> None:
     """The summarizer reads the calls and their results; the line about the step stands beside its text."""
     summarizer = ScriptedModel(replies=["<summary>All 160 pages that were read are green.</summary>"])
@@ -123,6 +126,7 @@ async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     _checked(model)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
     """Every level of the fallback chain lets the step leave: the last one tells of it in a notice."""
     model = ScriptedModel(replies=[STEPS["many calls"](), "done"])
@@ -144,6 +148,7 @@ async def test_the_usual_window(go: Drive) -> None:
     _checked(model, 128_000 - 16_000)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_an_answer_over_the_limit(go: Drive) -> None:
     """Text without calls is the answer of its turn; the next turn begins by taking it into the summary."""
     model = ScriptedModel(replies=[AIMessage(filler(1_500), id="long"), "done"])
@@ -162,6 +167,7 @@ def _conversation(kind: str) -> list[AnyMessage]:
     return [HumanMessage("read all", id="question"), step, *results]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("kind", STEPS)
 def test_inside_another_graph(kind: str) -> None:
     """The parent's list shrinks to what fits, and its own model is asked."""
@@ -172,6 +178,7 @@ def test_inside_another_graph(kind: str) -> None:
     _checked(world.model)
 
 
+@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("kind", STEPS)
 def test_a_plain_list(kind: str) -> None:
     """`compact_messages` makes the list fit."""
@@ -186,6 +193,7 @@ def test_a_plain_list_with_open_calls_stays() -> None:
         compact_messages(_conversation("many calls")[:-1], max_tokens=1_000, token_counter=WORDS)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_a_step_that_fits_stays(go: Drive) -> None:
     """Below the limit the results that the model waits for are never taken away, only what is older."""
     model = ScriptedModel(replies=[AIMessage("", tool_calls=_calls(60), id="step"), "done"])
@@ -194,6 +202,7 @@ async def test_a_step_that_fits_stays(go: Drive) -> None:
     assert sum(isinstance(message, ToolMessage) for message in model.received[1]) == 60
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_step_stays_where_there_is_room(go: Drive) -> None:
     """With its results it may hold half of the room; a larger one is not pinned."""
     for count in (40, 160):
@@ -204,6 +213,7 @@ async def test_a_pinned_step_stays_where_there_is_room(go: Drive) -> None:
         assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == (["step"] if count == 40 else [])
 
 
+@pytest.mark.requirement("S2.51")
 def test_settings_of_a_clipped_text_name_the_original() -> None:
     """With `recall` a text that was cut ends with the handle by which the whole comes back."""
     found = compact_messages(

@@ -17,6 +17,7 @@ def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
     yield Choice(drop=frozenset(index for block in blocks for index in block.indexes), enough=demand.aim)
 
 
+@pytest.mark.requirement("S0.5")
 @pytest.mark.parametrize("mode", ["always", "if_needed"])
 def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
     """The earlier summary leaves with what a later compaction summarizes, and one stands for both."""

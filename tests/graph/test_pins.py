@@ -53,6 +53,7 @@ async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     ]
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("as_text", [True, False])
 async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
     """It is archived with what else leaves."""
@@ -106,6 +107,7 @@ async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> Non
         CompactionThread(graph, CONFIG).unpin(text="use tabs")
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None:
     """As by its id; and everything can be done on an event loop."""
     graph = agent()
@@ -122,6 +124,7 @@ async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None
     assert await CompactionThread(graph, CONFIG).atranscript() == CompactionThread(graph, CONFIG).transcript()
 
 
+@pytest.mark.requirement("S2.36")
 def test_what_cannot_be_pinned_is_refused() -> None:
     """Neither and both, a message that is not there, and more than half of the room."""
     graph = agent()
@@ -139,6 +142,7 @@ def test_what_cannot_be_pinned_is_refused() -> None:
     assert records_of(graph).history("thread") == []
 
 
+@pytest.mark.requirement("S2.36")
 def test_a_thread_at_work_is_left_alone() -> None:
     """A write in between would abandon its tool calls."""
     model = ScriptedModel(replies=[calls(("read", {}))])
@@ -166,6 +170,7 @@ class Ending(InMemorySaver):
         return super().put(*given)
 
 
+@pytest.mark.requirement("S2.36")
 def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
     """The node's writes are stored, so that LangGraph names no next node, and the turn still has to go on."""
     saver = Ending()

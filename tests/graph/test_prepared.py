@@ -73,6 +73,7 @@ def stalled() -> Iterator[StalledSummarizer]:
         worker.join(60)
 
 
+@pytest.mark.requirement("S1.41", "S2.1", "S2.51")
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 async def test_a_prepared_summary_is_used(go: Drive, build: Any) -> None:
     """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
@@ -142,6 +143,7 @@ async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> No
     assert kept[-2:] == ["near", "over"]
 
 
+@pytest.mark.requirement("S2.1")
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     """There the check before the parent's model is the last look at the size."""
@@ -154,6 +156,7 @@ async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     assert len(summarizer.requests) == 1
 
 
+@pytest.mark.requirement("S3.12")
 async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: StalledSummarizer) -> None:
     """In the soft zone nobody waits, and nobody is asked twice: the summary is used once it is there."""
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
@@ -189,6 +192,7 @@ async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytes
     return graph, await go.stream(graph, BEYOND, stream_mode=MODES)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_over_the_limit_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +204,7 @@ async def test_over_the_limit_a_turn_waits_for_it(
     assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
 
 
+@pytest.mark.requirement("S2.5", "S2.56")
 @pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
 async def test_who_asks_for_a_compaction_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
@@ -223,6 +228,7 @@ def revoke(_: Any) -> None:
     """Say nothing besides the input."""
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("given", "between", "reason"),
     [
@@ -244,6 +250,7 @@ async def test_what_no_longer_holds_is_not_used(go: Drive, given: Any, between: 
     assert len(summarizer.requests) == 2
 
 
+@pytest.mark.requirement("S3.23")
 async def test_what_is_used_since_comes_into_the_facts(go: Drive) -> None:
     """An identifier that the user takes up again stands beside a summary that did not name it."""
     codes = " ".join(f"Container MSKU{4000 + n} holds item KX-{n}." for n in range(40))
@@ -263,6 +270,7 @@ async def test_what_is_used_since_comes_into_the_facts(go: Drive) -> None:
     assert "MSKU4007" in facts
 
 
+@pytest.mark.requirement("S2.54")
 async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
     """The next compaction takes the next level, as after an attempt of its own that failed."""
     graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
@@ -273,6 +281,7 @@ async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> Non
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
+@pytest.mark.requirement("S0.47")
 async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     summarizer = ReplyingSummarizer(ValueError("broken"))
@@ -285,6 +294,7 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
+@pytest.mark.requirement("S2.55")
 async def test_only_the_time_that_nobody_waited_is_told(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +305,7 @@ async def test_only_the_time_that_nobody_waited_is_told(
     assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
 
 
+@pytest.mark.requirement("S2.55")
 async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
     """Too many were not used: the ledger has no row, and the stream no event."""
     graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_ahead_unused=1)
@@ -309,6 +320,7 @@ async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
     assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
 
 
+@pytest.mark.requirement("S2.62")
 async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
     go: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +339,7 @@ async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
     assert (states, ledger(graph)) == (["preparing"], [])
 
 
+@pytest.mark.requirement("S4.14")
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain turn looks at no database for it, and starts no OS thread."""
 
@@ -339,6 +352,7 @@ async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pyte
     assert (steps(chunks), told(chunks), ledger(graph)) == (["token_check", "model"], [], [])
 
 
+@pytest.mark.requirement("S2.58", "S3.12")
 async def test_a_loop_of_tool_calls_prepares_too(go: Drive) -> None:
     """Between a call and its result a snapshot is taken as well; the call stays behind the summary."""
     block = tool_block(99, 90)
@@ -370,6 +384,7 @@ class OnlyAsynchronous(ReplyingSummarizer):
         return super().summarize(request)
 
 
+@pytest.mark.requirement("S1.45")
 async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
     """Its connections belong to the loop of the run."""
     graph = agent(ScriptedModel(), OnlyAsynchronous(REPLY), summary_ahead=True)
@@ -398,6 +413,7 @@ def compiled() -> Any:
     return builder.compile()
 
 
+@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
 async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
     """A graph and a runnable refuse a synchronous call by an error of their own."""
@@ -408,6 +424,7 @@ async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: A
     assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
 
 
+@pytest.mark.requirement("S0.22")
 async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
     """It is not asked a second time, on the loop."""
     summarizer = ReplyingSummarizer(TypeError("broken"))
@@ -432,6 +449,7 @@ class NeverOnThisLoop(OnlyAsynchronous):
         return await asyncio.Future()
 
 
+@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "closed"])
 def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> None:
     """The preparation is abandoned at once, and the next turn asks the same summarizer, on its own loop."""
@@ -460,6 +478,7 @@ def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> N
     assert standing(graph)["last"]["strategy"] == "selective+own"
 
 
+@pytest.mark.requirement("S3.21")
 async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, tmp_path: Path) -> None:
     """What is prepared when its thread is erased is not stored."""
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'a.db'}") as saver:
@@ -506,6 +525,7 @@ def test_a_process_ends_without_it(tmp_path: Path) -> None:
         assert entries(graph) == [("abandoned", "no_summary"), ("committed", "")]
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_summary_outlives_its_graph(own_url: str) -> None:
     """It is in the database of the records: another graph finds it there, and asks nobody."""
     broken = ReplyingSummarizer(RuntimeError("asked again"))
@@ -521,6 +541,7 @@ async def test_a_summary_outlives_its_graph(own_url: str) -> None:
     assert broken.requests == []
 
 
+@pytest.mark.requirement("S3.21")
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
     """The preparation writes from its own OS thread while the saver's loop runs."""
     async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
@@ -542,6 +563,7 @@ def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
     assert (told(chunks), at_work()) == ([], [])
 
 
+@pytest.mark.requirement("S4.25", "S4.29")
 @pytest.mark.parametrize("settings", [{"summary_ahead": False}, {"require_confirmation": True}, {"enabled": False}])
 def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str, Any]) -> None:
     """It can be switched off, and is off where a person is asked first."""

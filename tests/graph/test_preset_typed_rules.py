@@ -298,6 +298,7 @@ async def test_the_last_two_sections_look_ahead(go: Drive) -> None:
     assert "promises made to the user" in told
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_pinned_text_that_a_rule_takes_is_carried_on(go: Drive) -> None:
     """Its message leaves with the older ones, and a summary is written to hold it."""
     pinning = HumanMessage(f"<Pin>never on Sundays</Pin> {filler(300, 'p')}", id="pinning")

@@ -75,6 +75,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
         assert handles(summary_of(graph).text) == committed(graph)
 
 
+@pytest.mark.requirement("S2.51")
 def test_without_recall_a_summary_shows_no_handle() -> None:
     """The message is what it was."""
     with_it, without = agent(recall=True, facts_beside_summary=False), agent(facts_beside_summary=False)
@@ -86,6 +87,7 @@ def test_without_recall_a_summary_shows_no_handle() -> None:
     assert LINE.search(shown.text)
 
 
+@pytest.mark.requirement("S2.51")
 def test_where_nothing_is_archived_there_is_no_handle() -> None:
     """Neither in a list that is compacted by itself, nor without a thread."""
     settings = CompactionSettings(recall=True)
@@ -119,6 +121,7 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
     """By the handle of the oldest that is named, on to those before it."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True)
@@ -131,6 +134,7 @@ def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -
     assert line[0] in handles(CompactionThread(graph, CONFIG).recall(handle=named[0], max_tokens=5_000))
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
     """A step that runs again after its commit failed writes the very same message."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -143,6 +147,7 @@ def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
     assert handles(first.text) == committed(graph) == committed(again)
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("window", range(150, 400, 25))
 def test_the_handle_is_counted(window: int) -> None:
     """A request is never larger than its window for it, and no level fails that would have done without."""
@@ -163,6 +168,7 @@ def test_the_room_that_is_planned_for_handles_holds_any() -> None:
         assert counter.message(summary_message(".", own, handles=earlier)) <= planned
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
     """The other thread's archive does not have it."""
     graph = agent(recall=True, require_confirmation=True)

@@ -87,6 +87,7 @@ async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pyt
     assert world.messages[-1].type == "ai"
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: Any) -> None:
     """Before the check that hears it: the run that goes on fulfills it, once, and calls no model."""
     model = ScriptedModel()
@@ -103,6 +104,7 @@ async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: A
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
     """As an input's it is heard by the run that goes on; else by the next input's, which is answered, too."""
     graph = build()
@@ -118,6 +120,7 @@ async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
     assert "compaction_request" not in values(graph)
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_request_with_a_message(go: Drive, build: Any) -> None:
     """The conversation is compacted first, then the message is answered."""
     model = ScriptedModel()
@@ -145,6 +148,7 @@ async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -> None:
     """Once: afterwards the parent's channel is empty."""
@@ -233,6 +237,7 @@ async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: An
     assert state.next == ()
 
 
+@pytest.mark.requirement("S4.39")
 async def test_a_new_thread_goes_on_with_goal_and_pins(go: Drive, build: Any) -> None:
     """What a handover names: they are there before the first check, and the message is answered as ever."""
     model = ScriptedModel()

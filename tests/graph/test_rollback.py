@@ -191,6 +191,7 @@ async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive
     assert standing(graph)["last"]["restored"] is True
 
 
+@pytest.mark.requirement("S4.33")
 async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Drive) -> None:
     """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost."""
     graph = agent(calm())
@@ -201,6 +202,7 @@ async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Dri
     assert [m.id for m in values(graph)["messages"]][-3:] == ["question", "new", "the-answer"]
 
 
+@pytest.mark.requirement("S0.6")
 async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     """What another writer changed is neither dropped unseen nor undone; it is no failure of the summarizer."""
     graph = agent(calm())

@@ -140,6 +140,7 @@ async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     assert strategies(graph)[:2] == [MODEL, PIECES]
 
 
+@pytest.mark.requirement("S0.48")
 async def test_deferred_never_reads_as_exhausted(go: Drive) -> None:
     """A turn whose compaction is held off is answered, and the ledger says why."""
     graph = agent(ScriptedModel(), broken(), breaker_cooldown_after=1)

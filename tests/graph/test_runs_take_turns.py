@@ -72,6 +72,7 @@ def beside(call: Callable[[], object], until: Callable[[], object]) -> threading
     return thread
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: threading.Event) -> None:
     """The second input comes while the model answers the first one: both stand in the conversation, in order."""
@@ -152,6 +153,7 @@ def changes(graph: Any) -> dict[str, Callable[[], object]]:
     }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", changes(None))
 def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
     """A run, an update and an edit of a busy thread raise `ThreadBusyError` once their time is over."""
@@ -214,6 +216,7 @@ def is_free(graph: Any) -> bool:
     return True
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     """An interrupt, a failure, and an iterator that is left or closed end a turn; a paused iterator does not."""
 
@@ -238,6 +241,7 @@ def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     assert is_free(graph)
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_run_that_is_cancelled_gives_its_thread_back(tmp_path: Path) -> None:
     """Cancelled while it runs, while it waits, and an asynchronous iterator that is left."""
     begun, model = asyncio.Event(), SlowModel()
@@ -300,6 +304,7 @@ def test_which_runs_take_a_lease(taken: list[str]) -> None:
     assert taken == []
 
 
+@pytest.mark.requirement("S3.21")
 def test_agents_on_one_checkpointer_share_the_lease() -> None:
     """An application may build an agent for each request; another checkpointer has other threads."""
     saver = InMemorySaver()
@@ -345,6 +350,7 @@ class Losing(MemoryRunLeases):
 UNREACHABLE = DatabaseError("cannot be reached")
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 @pytest.mark.parametrize(
     "case", [(True, 0.0, True), (False, 99.0, False), (UNREACHABLE, 0.0, False), (UNREACHABLE, 99.0, True)]
@@ -409,6 +415,7 @@ def savers(tmp_path: Path) -> Iterator[dict[str, Any]]:
         }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", ["official", "own", "memory"])
 def test_the_lease_is_where_the_records_are(name: str, savers: dict[str, Any]) -> None:
     """Two agents, as in two processes, that have only the database in common."""

@@ -59,6 +59,7 @@ def _message(chunk: Any) -> Any:
     return pair[1][0] if isinstance(pair[0], tuple) else pair[0]
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -78,6 +79,7 @@ async def test_only_the_answer_streams(go: Drive, kind: str, options: dict[str, 
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("kind", ["model", "graph"])
 async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None:
     """A rejected reply is as silent as a good one."""
@@ -87,6 +89,7 @@ async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None
     assert verdicts(graph)[0] == "rejected_not_a_summary"
 
 
+@pytest.mark.requirement("S0.6")
 async def test_a_restored_snapshot_does_not_stream(go: Drive) -> None:
     """Messages that a rollback brings back in another run are not shown to the user again."""
     answer = usage(AIMessage("here you are"), 100)
@@ -98,6 +101,7 @@ async def test_a_restored_snapshot_does_not_stream(go: Drive) -> None:
     assert len(values(graph)["messages"]) == 17 + 2
 
 
+@pytest.mark.requirement("S1.41")
 async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> None:
     """Chunks are put together, under the id that the user interface was shown."""
     graph = agent(StreamingModel(replies=["here you are"]))

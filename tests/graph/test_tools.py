@@ -127,6 +127,7 @@ async def test_a_tool_may_read_the_state(go: Drive) -> None:
     assert results(model.received[1]) == ["2 messages, 1 turns"] * 2
 
 
+@pytest.mark.requirement("S0.7")
 async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
     """Nothing is compacted while it waits, however large the request; the check comes after its result."""
     graph, model = working(usage(calls(("ask", {}), ("read", {"words": 1})), 900), "done")
@@ -138,6 +139,7 @@ async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
     assert results(model.received[1]) == ["they said the left one", "read0"]
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> None:
     """The call is answered in the request; the state keeps what happened."""
     graph, model = working(calls(("ask", {})), "never mind then", "later")
@@ -149,6 +151,7 @@ async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> 
     assert [message.type for message in model.received[2]] == ["human", "ai", "tool", "human", "ai", "human"]
 
 
+@pytest.mark.requirement("S0.10")
 async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> None:
     """An abandoned call in the middle does not block compaction for ever."""
     graph, model = working(calls(("ask", {})), "never mind then", "later", tool_blocks_keep_recent=0)
@@ -160,6 +163,7 @@ async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> 
     assert not results(model.received[-1])
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("results_first", [0, 1])
 async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_first: int) -> None:
     """`[ai(c1,c2), tool(c1), human, tool(c2)]`, and the same before the second result, are sent whole."""
@@ -174,6 +178,7 @@ async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_f
     assert [message.tool_call_id for message in sent if isinstance(message, ToolMessage)] == ["call-1", "call-2"]
 
 
+@pytest.mark.requirement("S0.2")
 async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None:
     """Results that a client sends one by one: over the limit the request is not sent, and the last one frees it."""
     made = calls(("theirs", {}), ("theirs", {}))
@@ -188,6 +193,7 @@ async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None
     assert [message.type for message in model.received[0]][-3:] == ["ai", "tool", "tool"]
 
 
+@pytest.mark.requirement("S0.7")
 async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:
     """Real agents reuse ids: each result stays with its own call."""
     graph, model = working(calls(("read", {"words": 1})), "one", calls(("read", {"words": 2})), "two")
@@ -246,6 +252,7 @@ async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> No
     assert model.received[1][2].tool_call_id == "bad"  # type: ignore[attr-defined] # a result
 
 
+@pytest.mark.requirement("S0.2")
 async def test_a_malformed_call_beside_a_good_one_does_not_block_compaction(go: Drive) -> None:
     """Its sibling's large result is compacted before the next call."""
     good = calls(("read", {"words": 400})).tool_calls

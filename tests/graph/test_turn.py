@@ -35,6 +35,7 @@ def two_reads(first: int, second: int, answer: AIMessage | str = "done") -> Scri
     return ScriptedModel(replies=[calls(("read", {"words": first}), ("read", {"words": second})), answer])
 
 
+@pytest.mark.requirement("S4.14")
 async def test_a_plain_turn_is_two_steps(go: Drive) -> None:
     """A turn without tools and below the trigger is one check and one call of the model."""
     assert steps(await go.stream(agent(), said("hello"))) == ["token_check", "model"]
@@ -99,6 +100,7 @@ async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expect
     assert steps(await go.stream(agent(), given))[1] == expected
 
 
+@pytest.mark.requirement("B32")
 async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> None:
     """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it."""
     model = ScriptedModel(replies=[usage(AIMessage("big"), 900), "small"])
@@ -109,6 +111,7 @@ async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> N
     assert standing(graph)["epoch"] == 1
 
 
+@pytest.mark.requirement("S2.55")
 async def test_a_failing_model_after_a_commit_costs_no_second_summary(go: Drive) -> None:
     """Resuming after the model failed calls the model alone, and the answer comes."""
     summarizer = ScriptedModel(replies=[SUMMARY])

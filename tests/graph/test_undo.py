@@ -126,6 +126,7 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen(whole)
 
 
+@pytest.mark.requirement("S2.51")
 async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
     """Both branches go on from one compaction; one takes it back."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -161,6 +162,7 @@ async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, A
     assert "result-1" not in after
 
 
+@pytest.mark.requirement("S2.51")
 async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict[str, Any]) -> None:
     """It says the sizes, and nothing is changed."""
     graph = agent(**shared)
@@ -174,6 +176,7 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
     assert (await take_back(go, graph, force=True)).tokens > 1_000
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> None:
     """Their wish ends the hold, and the summary that was paid for is found again."""
     summarizer = ScriptedModel(replies=["<summary>told once by both</summary>"])
@@ -187,6 +190,7 @@ async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> Non
     assert answered.tokens > standing(graph)["last"]["tokens_after"]
 
 
+@pytest.mark.requirement("S2.51")
 async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
     """No compaction, an unknown one, and one of another branch."""
     graph = agent(**shared)
@@ -202,6 +206,7 @@ async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
         CompactionThread(graph, CONFIG).undo()
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
     """It has to be resumed first."""
     graph = agent(**shared)

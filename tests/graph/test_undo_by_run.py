@@ -52,6 +52,7 @@ def wish(**request: Any) -> dict[str, Any]:
     return {"messages": [], "compaction_request": request}
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     """For who has only the server: the state is the one that `undo` leaves, and no model is called."""
@@ -90,6 +91,7 @@ def without_checkpoint(row: LedgerRow) -> LedgerRow:
     return replace(row, checkpoint_id=None)
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("request_", "reason", "told"),
     [
@@ -152,6 +154,7 @@ def rename(database: Database, old: str, new: str) -> None:
         conn.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
 
 
+@pytest.mark.requirement("S2.51")
 async def test_over_the_limit_a_run_can_be_forced(go: Drive) -> None:
     """What another run left open is closed: its draft was made for a conversation that is no more."""
     graph = agent()

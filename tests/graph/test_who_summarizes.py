@@ -143,6 +143,7 @@ async def test_the_model_summarizes_what_progressive_lets_go(go: Drive, script: 
     assert WRITTEN in summary.text
 
 
+@pytest.mark.requirement("S0.49")
 async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: pytest.LogCaptureFixture) -> None:
     """By its context; the log then speaks of no model's summary."""
     graph = ours(script, CompactionSettings())
@@ -153,6 +154,7 @@ async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: 
     assert "LLM Summary" not in caplog.text
 
 
+@pytest.mark.requirement("S0.49")
 async def test_a_function_that_chooses_the_model_chooses_who_writes(go: Drive, script: Provider) -> None:
     """The model of this call writes, and without the agent's tools."""
     graph: Any = create_compacting_agent(
@@ -164,6 +166,7 @@ async def test_a_function_that_chooses_the_model_chooses_who_writes(go: Drive, s
     assert [row.strategy for row in ledger(graph)] == ["selective+model"]
 
 
+@pytest.mark.requirement("S0.49")
 async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: Provider) -> None:
     """Its other bindings are."""
     bound = gpt(script).bind_tools([look]).bind(user="captain")
@@ -187,6 +190,7 @@ async def test_tools_that_the_application_bound_to_a_fallback_are_not_sent(go: D
     assert [row.strategy for row in ledger(graph)] == ["selective+model"]
 
 
+@pytest.mark.requirement("S0.49")
 async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     """The echo model repeats what it hears, so the digest writes."""
     settings = CompactionSettings(context_window=8_000)
@@ -260,6 +264,7 @@ async def test_over_the_limit_the_digest_follows(go: Drive, build: Build) -> Non
         assert values(graph)["messages"][-1].text.strip() == "All is calm."
 
 
+@pytest.mark.requirement("S2.54")
 async def test_a_stored_level_of_another_chain_is_not_used(go: Drive) -> None:
     """After a failure of the model a run that chooses the digest begins with the digest, not with the notice."""
     with provider(answer=writes("")) as script:
@@ -271,6 +276,7 @@ async def test_a_stored_level_of_another_chain_is_not_used(go: Drive) -> None:
         assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
 
 
+@pytest.mark.requirement("S0.6")
 async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     """A run that goes on with other settings begins anew, and no summary is written by the wrong level."""
     model = ScriptedModel(replies=[SUMMARY, "ok"], profile_window=128_000)

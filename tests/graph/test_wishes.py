@@ -156,6 +156,7 @@ async def test_events_that_find_nothing_to_compact_wait_for_a_tenth_more(go: Dri
     assert set(verdicts(graph)) == {"noop"}
 
 
+@pytest.mark.requirement("S2.34")
 async def test_a_compaction_clears_what_found_nothing(go: Drive) -> None:
     """The next count is judged by itself."""
     graph = agent(triggers=(Count(unit="events", limit=6),), context_window=128_000, hooks=("pre_model",))

@@ -67,6 +67,7 @@ def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
     assert isinstance(asyncio.run(acompact_messages(messages, max_tokens=1_000)), list)
 
 
+@pytest.mark.requirement("S4.33")
 def test_messages_without_ids_get_one_and_yours_are_not_changed() -> None:
     """Everything else stays as it was given, in kept messages and in dropped ones."""
     messages = [*text_rounds(20, say=LONG), user("u"), *tool_blocks(2, content=LONG * 9), AIMessage("done")]
@@ -138,6 +139,7 @@ INVALID: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize(("messages", "words"), INVALID)
 def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
     """At once, whatever its size, and the error says which item it is."""
@@ -145,6 +147,7 @@ def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
         compact_messages(messages, max_tokens=10**6)
 
 
+@pytest.mark.requirement("S4.12")
 @both
 def test_it_takes_the_result_of_a_prompt_template(compact: Compact) -> None:
     """As `trim_messages` does, whether it is compacted or fits."""
@@ -173,6 +176,7 @@ def test_it_takes_what_trim_messages_takes() -> None:
     assert should_compact(given, max_tokens=8)
 
 
+@pytest.mark.requirement("S4.14")
 def test_a_list_that_fills_the_limit_is_not_over_it() -> None:
     """Without a trigger by size, only a list over the limit has to be compacted."""
     messages, settings = numbered(text_rounds(3)), CompactionSettings(trigger_ratio=None)
@@ -181,12 +185,14 @@ def test_a_list_that_fills_the_limit_is_not_over_it() -> None:
     assert should_compact(messages, max_tokens=size - 1, settings=settings, token_counter=count)
 
 
+@pytest.mark.requirement("S4.12")
 def test_missing_ids_are_no_repeated_ids() -> None:
     """Neither None nor an empty text is an id."""
     found = compact_messages([user("u"), user("v", id=""), user("w", id=""), user("x")], max_tokens=100)
     assert len({message.id for message in found}) == 4
 
 
+@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("max_tokens", [0, -1])
 def test_a_size_of_nothing_is_refused(max_tokens: int) -> None:
     """By name, before anything is done."""
@@ -194,12 +200,14 @@ def test_a_size_of_nothing_is_refused(max_tokens: int) -> None:
         compact_messages([user("u")], max_tokens=max_tokens)
 
 
+@pytest.mark.requirement("S4.39")
 def test_system_messages_that_fill_the_size_are_an_error() -> None:
     """No compaction can help."""
     with pytest.raises(SettingsError, match="no room"):
         compact_messages([SystemMessage(LONG), user("u")], max_tokens=100)
 
 
+@pytest.mark.requirement("S4.39")
 def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
     """It names the sizes and what stood in the way."""
     keep = CompactionSettings(long_input="keep")
@@ -209,6 +217,7 @@ def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
         compact_messages([pinned(LONG), AIMessage("a"), user("u")], max_tokens=100)
 
 
+@pytest.mark.requirement("S4.39")
 def test_an_unread_result_over_the_size_is_no_error() -> None:
     """Where no summary fits beside it, older messages leave without one, and the result is shortened."""
     rows = ", ".join(f"flight HAT{n} on 2024-05-{n % 28 + 1:02}" for n in range(100, 116))
@@ -220,6 +229,7 @@ def test_an_unread_result_over_the_size_is_no_error() -> None:
     assert found[-1].text.startswith("flight HAT100")
 
 
+@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -> None:
     """Its beginning and end stay, with rules and identifiers from between, as an agent that acts in text needs."""
@@ -237,6 +247,7 @@ def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -
         compact_messages([*task, seen], max_tokens=240, settings=CompactionSettings(long_input="keep"))
 
 
+@pytest.mark.requirement("S4.18")
 def test_the_counter_is_that_of_trim_messages() -> None:
     """The same function serves both, and judges the result."""
     messages = numbered(text_rounds(30, say=LONG))

@@ -72,6 +72,7 @@ def test_a_compaction_keeps_every_invariant(
     compacted(history, max(1, int(count(history) * share)), chosen)
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_abandoned_step_leaves_before_the_message_of_the_user_is_shortened() -> None:
     """The summary of the last level is so short that the message fits whole, so no earlier level shortens it."""
     calls = [{"name": "read", "args": {"path": "配置 " * 30, "line": 7}, "id": name} for name in "abc"]
@@ -82,6 +83,7 @@ def test_an_abandoned_step_leaves_before_the_message_of_the_user_is_shortened() 
     assert found[-1].content == said.content
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 @settings(max_examples=40, deadline=None)
 @given(
@@ -118,6 +120,7 @@ def test_compactions_may_follow_each_other(
         assert sum(map(is_summary, messages)) <= 1
 
 
+@pytest.mark.requirement("S3.23")
 @settings(max_examples=40, deadline=None)
 @given(histories(max_size=10), histories(max_size=10), st.floats(0.3, 1))
 def test_joined_lists_with_two_summaries_are_compacted_like_any_other(

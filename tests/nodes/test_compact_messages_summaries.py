@@ -69,6 +69,7 @@ class TalkativeSummarizer(NeedleSummarizer):
         return Reply(content=f"<summary>{text.strip()}</summary>")
 
 
+@pytest.mark.requirement("S4.38")
 def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
     """A few tokens over the space are no reason to throw a good summary away."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -132,6 +133,7 @@ def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) ->
         assert str(error) not in texts(found.new_messages)
 
 
+@pytest.mark.requirement("S0.26")
 def test_a_deterministic_summarizer_is_asked_once() -> None:
     """It takes the old part whole, and would give the same bad answer again."""
     summarizer: Any = ReplyingSummarizer(Reply(content=""))
@@ -142,6 +144,7 @@ def test_a_deterministic_summarizer_is_asked_once() -> None:
     assert len(summarizer.requests[0].messages) == found.compacted_messages
 
 
+@pytest.mark.requirement("S2.54")
 @both
 def test_a_summarizer_of_the_wrong_form_is_replaced_by_the_digest(compact: Compact) -> None:
     """One that returns plain text breaks the protocol, not the compaction."""
@@ -159,6 +162,7 @@ def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -
     assert found.new_token_count <= 1_500
 
 
+@pytest.mark.requirement("S4.40")
 def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
     """The floor yields, and the summarizer is asked once."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
@@ -167,6 +171,7 @@ def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
     assert found.summary == "what was said"
 
 
+@pytest.mark.requirement("S0.13")
 def test_a_result_larger_than_the_window_is_clipped() -> None:
     """Its beginning stays, a line says how long it was, and the summarizer reads all of it."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
@@ -194,6 +199,7 @@ def test_all_is_summarized_beside_a_result_that_has_to_be_clipped() -> None:
     assert str(found.new_messages[3].content).startswith("START one one")
 
 
+@pytest.mark.requirement("S0.51")
 def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     """Its beginning stays, and there is no summary."""
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
@@ -220,6 +226,7 @@ def test_the_summary_may_be_left_out_where_nothing_is_owed_to_it() -> None:
     assert compacted(messages, size - 1).summary is not None
 
 
+@pytest.mark.requirement("S0.5")
 def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
     """Not even where no new one would be needed for its size."""
     settings = CompactionSettings(summary_mode="if_needed", dialogue_rounds_keep_min=1, dialogue_beyond_keep=0)
@@ -233,6 +240,7 @@ def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
     assert sum(map(is_summary, twice)) == 1
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("words", [20, 60, 80, 100])
 def test_a_small_record_holds_both_of_two_earlier_summaries(words: int) -> None:
     """Nothing else holds what an earlier summary says: it comes before facts that the summary has no room to show."""

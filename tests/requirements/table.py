@@ -1,6 +1,7 @@
 """Writes docs/requirements.md: for each line what it asks for, and the tests that hold it."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 
@@ -20,8 +21,9 @@ HEAD = """\
 # Requirements
 
 Every numbered line of the five systems that this package unites: what the line asks for, and the tests that are
-marked with it. `python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks functions that
-these tests enter, one change at a time, and counts how often the tests fail that execute the changed line.
+marked with it. Tests at real sizes are named; of the others, the file is named, and how many of its tests are marked.
+`python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks functions that these tests enter,
+one change at a time, and counts how often the tests fail that execute the changed line.
 
 The column *real sizes* says whether a test of `tests/acceptance` is marked with the line: there the chat models are
 those of OpenAI and Anthropic with their own windows, 128,000 and 200,000 tokens (80,000 where the document's own
@@ -67,11 +69,23 @@ def _of(document: str, names: list[str]) -> int:
 
 
 def _row(line: Line, held_by: list[Test]) -> str:
-    held = "; ".join(f"[{test.name}](../{test.path})" for test in held_by)
+    held = "; ".join([*_named(held_by), *_counted(held_by)])
     if line.informative:
         held = f"informative: {line.informative}" + (f"; {held}" if held else "")
     real = "yes" if at_real_sizes(held_by) else "" if line.informative else "no"
     return f"| {line.name} | {_cell(line.what)} | {real} | {held} |"
+
+
+def _named(held_by: Iterable[Test]) -> Iterator[str]:
+    """Yield a link to each test at real sizes, by the test's name."""
+    yield from (f"[{test.name}](../{test.path})" for test in held_by if test.at_real_sizes)
+
+
+def _counted(held_by: Iterable[Test]) -> Iterator[str]:
+    """Yield a link to each file with other tests, with their number if there are several."""
+    files = Counter(test.path for test in held_by if not test.at_real_sizes)
+    for path, count in files.items():
+        yield f"[{path.removeprefix('tests/')}](../{path})" + (f" ({count})" if count > 1 else "")
 
 
 def _cell(text: str) -> str:

@@ -29,6 +29,7 @@ def text(number: int, width: int = 32) -> str:
     return f"{number:0{width}}.0.7315061462740894"
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("current", "following"), [(None, 1), (3, 4), (2.0, 3.0), ("7", "8"), ("0009", "0010"), (text(2), text(3)[:33])]
 )

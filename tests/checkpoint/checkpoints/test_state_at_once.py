@@ -59,6 +59,7 @@ def sent(saver: SQLAlchemySaver, config: RunnableConfig) -> tuple[CheckpointTupl
     return found, len(texts)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("name", STATES)
 def test_one_statement_or_two_read_what_a_transaction_reads(
@@ -87,6 +88,7 @@ def test_a_thread_that_does_not_exist_is_not_found_at_once(saver: SQLAlchemySave
     assert len(texts) == 1
 
 
+@pytest.mark.requirement("S3.21")
 def test_rows_that_are_deleted_meanwhile_make_the_read_begin_again(
     saver: SQLAlchemySaver, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

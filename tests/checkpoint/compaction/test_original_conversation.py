@@ -60,6 +60,7 @@ def conversation(database: Database, thread_id: str) -> Conversation:
     return Conversation(database, thread_id)
 
 
+@pytest.mark.requirement("S2.51")
 def test_without_a_compaction_it_is_what_is_there(conversation: Conversation) -> None:
     """A thread that was never compacted, known to the records or not, is its messages."""
     assert conversation.transcript() == [HEADER]
@@ -107,6 +108,7 @@ def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_refused_message_of_another_branch_stays_out(conversation: Conversation) -> None:
     """What was archived alone, and whose id neither state nor compactions know, is no part of this conversation."""
     conversation.talk(2)
@@ -114,6 +116,7 @@ def test_a_refused_message_of_another_branch_stays_out(conversation: Conversatio
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_the_application_deleted_stays_deleted(conversation: Conversation) -> None:
     """A message that a compaction kept and the application removed afterwards is not in the transcript."""
     conversation.talk(6)
@@ -124,6 +127,7 @@ def test_what_the_application_deleted_stays_deleted(conversation: Conversation) 
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_the_application_edited_appears_as_it_is_now(conversation: Conversation) -> None:
     """A kept message with new content has the new content, later also from the archive."""
     conversation.talk(6)
@@ -136,6 +140,7 @@ def test_what_the_application_edited_appears_as_it_is_now(conversation: Conversa
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_the_application_inserted_has_its_place(conversation: Conversation) -> None:
     """A message put between two kept ones, and one put before the header, stand there in the transcript."""
     conversation.talk(6)
@@ -146,12 +151,14 @@ def test_what_the_application_inserted_has_its_place(conversation: Conversation)
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_arrived_and_left_between_snapshots_has_its_place() -> None:
     """A message that was archived without ever being in a snapshot stands before the next one that it preceded."""
     one, two, three, four = talk(4)
     assert join([four], [[one, three]], [one, two, three], ()) == [one, two, three, four]
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation) -> None:
     """From a fork before the last compaction, neither its archive nor its later messages are seen."""
     conversation.talk(6)
@@ -165,6 +172,7 @@ def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation)
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("verdict", ["recovered", "degraded_deterministic", "undone"])
 def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Conversation, verdict: str) -> None:
     """A state that rests on a compaction has its messages back, whatever the ledger was told later."""
@@ -173,6 +181,7 @@ def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Con
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_other_namespaces_are_apart(conversation: Conversation) -> None:
     """A message archived alone in another namespace does not replace one with the same id here."""
     conversation.talk(2)
@@ -180,12 +189,14 @@ def test_other_namespaces_are_apart(conversation: Conversation) -> None:
     assert conversation.transcript() == conversation.whole
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None:
     """A transcript joins by ids, so a message without one is named and not lost."""
     with pytest.raises(MessageError, match="human message has no id"):
         conversation.records.transcript(conversation.thread_id, "", [HumanMessage("x")], head=None)
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("head", "expected"),
     [(None, []), ("a", ["a"]), ("c", ["a", "b", "c"]), ("missing", []), ("d", ["d"])],
@@ -229,6 +240,7 @@ def test_half_of_what_a_commit_has_written_is_an_error(snapshots: set[str], arch
         check_complete(["a", "b"], snapshots, archived, "chat")
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_retention_has_erased_is_no_error() -> None:
     """Neither a compaction with snapshot and archive, nor one whose both are gone, nor one of another branch."""
     check_complete(["a", "b"], {"a", "c"}, {"a"}, "chat")

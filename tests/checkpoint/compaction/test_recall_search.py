@@ -70,6 +70,7 @@ def test_the_right_message_is_found_first(records: CompactionRecords, thread_id:
     assert found(records, thread_id, query)[0] == first
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "query",
     [
@@ -118,6 +119,7 @@ def test_a_handle_is_12_to_32_hexadecimal_digits(handle: str, *, is_one: bool) -
     assert recall_search.hash_prefix(handle) == (bytes.fromhex(handle) if is_one else None)
 
 
+@pytest.mark.requirement("S2.51")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40))
 def test_any_text_may_be_asked_for(memory: CompactionRecords, query: str) -> None:
@@ -134,6 +136,7 @@ def memory() -> CompactionRecords:
     return records
 
 
+@pytest.mark.requirement("S2.51")
 def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread_id: str, memory: Any) -> None:
     """The index is in memory, whatever holds the archive."""
     archive(records, thread_id)
@@ -154,6 +157,7 @@ def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_
     assert records.recall(thread_id, one.handle) == SAID[2]
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) -> None:
     """To one compaction, to a time; the ends count. Messages beside a hit are found only inside that."""
     before, after = archive(records, thread_id, SAID[:4], now=5.0), archive(records, thread_id, SAID[4:], now=9.0)
@@ -165,6 +169,7 @@ def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) ->
     assert len(found(records, thread_id, "card user", limit=2)) == 2
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("speaker", "expected"),
     [("user", {"m0", "m4"}), ("assistant", {"m1", "m3"}), ("tool", {"m2"}), (None, {"m0", "m1", "m2", "m3", "m4"})],
@@ -221,6 +226,7 @@ def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread
     assert found(records, thread_id, "teal parcel harbor left", limit=1) == ["words"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRecords, thread_id: str) -> None:
     """Only rare ones, and only where it is asked to."""
     about = AIMessage("The tulips are parcel PX-9, sent 2024-05-17", id="about")
@@ -248,6 +254,7 @@ def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, th
     assert found(records, thread_id, "traveller", compaction_id=second) == ["summary-1"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, thread_id: str) -> None:
     """More of them than are asked for."""
     summaries: list[AnyMessage] = [SUMMARY.model_copy(update={"id": f"s{number}"}) for number in range(12)]
@@ -255,6 +262,7 @@ def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, 
     assert found(records, thread_id, "reservation ZK-4471 refund traveller", limit=2) == ["m0", "s11"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRecords, thread_id: str) -> None:
     """An answer that left the view in its turn holds the words too; another tool of that name is like any other."""
     text = f"[{handle(SAID[0])} human]\n{SAID[0].text}"
@@ -279,6 +287,7 @@ def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thre
     assert CLIPPED not in messages
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [("reservations", "m0"), ("refunded", "m3"), ("ending", "m3"), ("tests", "m5"), ("editing", "m5")],
@@ -291,6 +300,7 @@ def test_a_word_is_found_in_other_forms(
     assert first(records, thread_id, query) == expected
 
 
+@pytest.mark.requirement("S2.51")
 def test_words_are_stemmed_in_their_language(records: CompactionRecords, thread_id: str) -> None:
     """Several languages in one thread; a query may be in any of them."""
     said: list[AnyMessage] = [
@@ -307,6 +317,7 @@ def test_words_are_stemmed_in_their_language(records: CompactionRecords, thread_
     assert {name: first(records, thread_id, query) for name, query in asked.items()} == {name: name for name in asked}
 
 
+@pytest.mark.requirement("S2.51")
 def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id: str) -> None:
     """Each has its own words; one that is unknown has none."""
     archive(records, thread_id)
@@ -315,6 +326,7 @@ def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id
     assert found(records, thread_id + "-nobody", "oslo") == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
     """With its thread, and with an archive that is dropped."""
     archive(records, thread_id)
@@ -369,6 +381,7 @@ def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     assert b"ZK-4471" in b"".join(path.read_bytes() for path in tmp_path.glob("plain.db*"))
 
 
+@pytest.mark.requirement("S2.51")
 def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:
     """In packs and in rows of their own, behind hundreds of newer ones that hold the word too."""
     records.archive(thread_id, "", "old", [HumanMessage("teal teal", id="first")], now=1.0)
@@ -380,6 +393,7 @@ def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, th
     assert first(records, thread_id, "250") == "n250"
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_message_is_read_once_for_the_index(
     records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,6 +410,7 @@ def test_a_message_is_read_once_for_the_index(
     assert read == ["m4", "m5", "m6"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_indexes_stay_within_their_bytes(monkeypatch: pytest.MonkeyPatch, memory: CompactionRecords) -> None:
     """All threads share the limit; the index that was searched longest ago is dropped, and built again when asked."""
     indexes = SearchIndexes(max_bytes=1)
@@ -449,6 +464,7 @@ def test_an_sqlite_without_full_text_search_is_named(
         memory.search("t", "oslo")
 
 
+@pytest.mark.requirement("S2.51")
 def test_many_threads_search_at_once(memory: CompactionRecords) -> None:
     """One index serves them in turn."""
     with ThreadPoolExecutor(8) as pool:

@@ -45,6 +45,7 @@ def test_identifiers_are_told_from_words(text: str, found: list[str]) -> None:
     assert set(found) <= set(terms(text))
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -61,6 +62,7 @@ def test_the_language_of_a_text_is_told_by_its_frequent_words(text: str, languag
     assert language_of(text) == language
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
     """In each language of the thread; every word is stemmed in each of them."""
     assert query_terms("What is the status of my reservations?", ["en"]) == ["status", "reserv"]
@@ -68,6 +70,7 @@ def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
     assert query_terms("who are you", ["en"]) == ["who", "are", "you"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_only_the_start_of_a_long_text_is_compared() -> None:
     """Its first 20,000 tokens."""
     assert terms("a " * 30_000) == ["a"] * 20_000

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from langgraph.checkpoint.base.id import uuid6
 
 from tests.checkpoint.contract.savers import Saver
@@ -55,6 +56,7 @@ def test_a_channel_that_became_empty_has_no_value(saver: Saver, thread_id: str) 
     assert values_of(saver, full) == {"a": 1, "b": 2}
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> None:
     """What was put last is the latest and is listed first, though its id is smaller than an older one."""
     earlier, later = str(uuid6()), str(uuid6())
@@ -67,6 +69,7 @@ def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> 
     assert ids(saver.list(where(thread_id), limit=1)) == [earlier]
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_same_checkpoint_put_again_is_one_checkpoint(saver: Saver, thread_id: str) -> None:
     """A put repeated, as after a lost answer, leaves one checkpoint, its writes and the latest as they were."""
     steps = Steps(saver, thread_id)

@@ -33,6 +33,7 @@ SHAPES: dict[str, Any] = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_messages_come_back_wherever_they_stand(saver: Saver, thread_id: str, shape: str) -> None:
     """Messages in a channel, in a write, in what is sent to a node or deeper come back equal and in order."""
@@ -43,6 +44,7 @@ def test_messages_come_back_wherever_they_stand(saver: Saver, thread_id: str, sh
     assert writes_of(saver, head) == [("task", "x", value), ("task", "y", talk(4))]
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_id_may_name_two_messages(saver: Saver, thread_id: str) -> None:
     """A message that was replaced under its id has its old form in the old checkpoint, its new one in the new."""
     steps = Steps(saver, thread_id)
@@ -55,6 +57,7 @@ def test_an_id_may_name_two_messages(saver: Saver, thread_id: str) -> None:
     ]
 
 
+@pytest.mark.requirement("S3.21")
 def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: str) -> None:
     """Each checkpoint has its own list, whatever was removed, put in between, replaced or put back."""
     base = talk(400)
@@ -75,6 +78,7 @@ def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: s
     assert [values_of(saver, head)["messages"] for head in heads] == lists
 
 
+@pytest.mark.requirement("S3.21")
 def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: str) -> None:
     """A list of which every other message was removed is whole after its past went, in the copy too."""
     steps = Steps(ours, thread_id)
@@ -91,6 +95,7 @@ def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: 
     assert values_of(ours, where(f"{thread_id}-copy")) == before
 
 
+@pytest.mark.requirement("S3.21")
 def test_puts_at_the_same_time_mix_nothing_up(saver: Saver, thread_id: str) -> None:
     """Branches of a thread that are written at the same time, with messages in common, are each read as put."""
     root = Steps(saver, thread_id).put({"messages": talk(70)})
@@ -203,6 +208,7 @@ def same(left: Any, right: Any) -> bool:
     return repr(left) == repr(right)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("grown", [False, True], ids=["same list", "grown copy"])
 def test_a_message_changed_in_place_is_stored_changed(

@@ -71,6 +71,7 @@ def keeps(saver: Saver, thread_id: str, value: Any) -> None:
     assert repr(writes_of(saver, head)) == repr([("task", "x", value), ("task", "nested", [value])])
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_it_was(saver: Saver, thread_id: str, name: str) -> None:
     """Whatever may be stored comes back equal and of its type."""

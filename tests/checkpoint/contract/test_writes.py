@@ -11,6 +11,7 @@ from tests.checkpoint.contract.savers import Saver
 from tests.checkpoint.contract.steps import Steps, checkpoint, in_time, read, where, writes_of
 
 
+@pytest.mark.requirement("S3.21")
 def test_writes_come_in_the_order_a_live_step_applies_them(saver: Saver, thread_id: str) -> None:
     """Writes are ordered by the path of their task, then the task, then their place; not by arrival."""
     head = Steps(saver, thread_id).put({})
@@ -29,6 +30,7 @@ def test_many_writes_of_a_task_keep_their_order(saver: Saver, thread_id: str) ->
     assert [value for _, _, value in writes_of(saver, head)] == list(range(25))
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_first_write_of_a_task_wins(saver: Saver, thread_id: str) -> None:
     """A task that runs again changes nothing of what it wrote before, and what it did not write again stays."""
     head = Steps(saver, thread_id).put({})
@@ -45,6 +47,7 @@ def test_a_longer_second_run_adds_what_is_new(saver: Saver, thread_id: str) -> N
     assert writes_of(saver, head) == [("task", "a", 1), ("task", "b", 20)]
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("channel", sorted(WRITES_IDX_MAP))
 def test_a_special_write_alone_is_replaced(saver: Saver, thread_id: str, channel: str) -> None:
     """A second error, interrupt, schedule or resume of a task takes the place of its first."""

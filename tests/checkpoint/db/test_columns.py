@@ -19,12 +19,14 @@ def there_and_back(value: str | None) -> str | None:
     return found
 
 
+@pytest.mark.requirement("S3.21")
 @given(value=st.one_of(TEXTS, st.uuids().map(str), st.uuids().map(lambda one: str(one).upper()), st.none()))
 def test_any_id_comes_back(value: str | None) -> None:
     """Ids of any form come back as they were, upper case and texts of a UUID's size too."""
     assert there_and_back(value) == value
 
 
+@pytest.mark.requirement("S3.21")
 @given(value=st.one_of(TEXTS, st.none()))
 def test_any_key_comes_back(value: str | None) -> None:
     """A key that a database holds as bytes comes back as the text it was, as one that it holds as text does."""
@@ -52,6 +54,7 @@ def test_an_id_no_database_can_keep_is_refused(value: str) -> None:
     assert there_and_back("x" * 253) == "x" * 253
 
 
+@pytest.mark.requirement("S0.34")
 def test_what_people_read_can_be_printed() -> None:
     """A NUL and an unpaired surrogate are replaced, all else is left as it is."""
     assert printable("a\0b\ud800c") == "a\ufffdb?c"

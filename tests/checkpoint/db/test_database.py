@@ -36,6 +36,7 @@ def threads_of(database: Database) -> set[str]:
         return set(conn.execute(sa.select(tables.thread.c.thread_id)).scalars())
 
 
+@pytest.mark.requirement("S3.19")
 def test_a_write_is_whole_or_absent(database: Database, thread_id: str) -> None:
     """What an error interrupts leaves nothing; what ends is there."""
 
@@ -52,6 +53,7 @@ def test_a_write_is_whole_or_absent(database: Database, thread_id: str) -> None:
     assert thread_id in threads_of(database)
 
 
+@pytest.mark.requirement("S3.19")
 def test_a_read_sees_one_moment(shared_url: str, thread_id: str) -> None:
     """A transaction that reads does not see what another writes meanwhile, and does not hold it up."""
     with Database.open(shared_url) as database, database.read() as conn:
@@ -68,6 +70,7 @@ def create_thread(database: Database, thread_id: str) -> int:
         return STORE.thread(conn, thread_id).id
 
 
+@pytest.mark.requirement("S3.19")
 def test_threads_never_share_an_open_transaction(database: Database, thread_id: str) -> None:
     """While one thread writes, another one's read sees none of it, in memory too, where there is one connection."""
     with ThreadPoolExecutor(1) as pool:
@@ -83,6 +86,7 @@ def test_threads_never_share_an_open_transaction(database: Database, thread_id: 
         assert thread_id not in interrupted().result(timeout=20)
 
 
+@pytest.mark.requirement("S3.21")
 def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) -> None:
     """The queue belongs to the only connection, not to the object that uses it."""
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -255,6 +259,7 @@ def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
         other.close()
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tmp_path: Path) -> None:
     """Writers use the connection that wrote before; after an error there is another, and none once it is closed."""
     taken: list[object] = []

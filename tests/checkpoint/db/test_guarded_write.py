@@ -72,6 +72,7 @@ def history(thread_id: str) -> tuple[RunnableConfig, Callable[[SQLAlchemySaver],
     return config, turn
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, thread_id: str) -> None:
     """Messages that get their ids later, pending writes and checkpoints: at most five writes, and none is locked."""
     _, turn = history(thread_id)
@@ -82,6 +83,7 @@ def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, t
     assert turn(saver) == ["how?", "fine"] * 3
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A large value is written with the put in which it is new, also by single statements."""
     steps = Steps(saver, thread_id)
@@ -92,6 +94,7 @@ def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_i
     assert saver.stats(thread_id)[0].blob_bytes < 200
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("own", [True, False], ids=["by this saver", "by another"])
 @pytest.mark.parametrize("name", CHANGES)
@@ -115,6 +118,7 @@ def test_a_row_that_changed_is_read_again(
         assert found[0].checkpoint["channel_values"]["text"] == "x" * 999
 
 
+@pytest.mark.requirement("S3.21")
 def test_messages_that_are_stored_already_are_found(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -130,6 +134,7 @@ def test_messages_that_are_stored_already_are_found(
     assert values_of(other, where(thread_id))["messages"] == talk(1, start=3)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_checkpoint_that_exists_is_replaced(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A put of the same id writes nothing new, whoever repeats it; nor do pending writes."""
     steps = Steps(saver, thread_id)
@@ -142,6 +147,7 @@ def test_a_checkpoint_that_exists_is_replaced(saver: SQLAlchemySaver, thread_id:
     assert writes_of(saver, last) == [("task", "c", "first")]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_fork_is_refused(saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str) -> None:
     """By what is remembered, and by what another process has written since."""
     steps = Steps(saver, thread_id)
@@ -188,6 +194,7 @@ def test_a_lease_is_kept_by_all(url: str, thread_id: str) -> None:
         assert [one.checkpoint["channel_values"]["count"] for one in other.list(steps.start)] == [7, 6, 5, 1]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_run_does_not_bring_an_erased_thread_back(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -202,6 +209,7 @@ def test_a_run_does_not_bring_an_erased_thread_back(
     assert thread_id not in other.threads()
 
 
+@pytest.mark.requirement("S3.19")
 def test_an_error_leaves_nothing(saver: SQLAlchemySaver, thread_id: str) -> None:
     """All rows are written, or none: here the row of a checkpoint that somebody wrote behind our back exists."""
     steps = Steps(saver, thread_id)

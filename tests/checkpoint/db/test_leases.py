@@ -43,6 +43,7 @@ def writes(saver: Any, thread_id: str) -> dict[str, Callable[[], object]]:
     }
 
 
+@pytest.mark.requirement("S3.21")
 def test_only_the_holder_writes(holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str) -> None:
     """While a thread is leased, every write of another context is refused; afterwards all may write again."""
     with holder.lease(thread_id):
@@ -66,6 +67,7 @@ def test_a_second_lease_waits_for_the_first(
             put(other, thread_id)
 
 
+@pytest.mark.requirement("S3.21")
 def test_who_lost_the_lease_is_told(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -89,6 +91,7 @@ def test_each_write_prolongs_the_lease(
             pytest.fail("it was leased twice")
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_lease_of_a_wrong_clock_is_over(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -129,6 +132,7 @@ async def _later(call: Callable[..., Any], *arguments: Any) -> object:
     return await call(*arguments, durability="sync")
 
 
+@pytest.mark.requirement("S3.21")
 def test_no_attempt_begins_on_a_thread_leased_to_another(
     holder: SQLAlchemySaver, database: Database, thread_id: str, clock: Clock
 ) -> None:

@@ -7,6 +7,7 @@ from langgraph_compaction.checkpoint.db import guarded_write
 from langgraph_compaction.checkpoint.db.guarded_write import RememberedThreads
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_threads_that_were_used_last_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that serves many threads holds so many rows, and not those of all."""
     monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)

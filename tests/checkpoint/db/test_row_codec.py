@@ -24,6 +24,7 @@ def put(database: Database, thread_id: str) -> None:
     records.archive(thread_id, "", "refused", talk(1), now=1.0)
 
 
+@pytest.mark.requirement("S3.21")
 @CODECS
 @given(data=st.one_of(st.binary(max_size=300), st.builds(bytes.__mul__, st.binary(max_size=9), st.just(999))))
 def test_what_is_closed_is_opened(codec: RowCodec, data: bytes) -> None:
@@ -31,6 +32,7 @@ def test_what_is_closed_is_opened(codec: RowCodec, data: bytes) -> None:
     assert codec.decode("row", codec.encode("row", data)) == data
 
 
+@pytest.mark.requirement("S3.21")
 @CODECS
 def test_repetitive_bytes_shrink_and_others_hardly_grow(codec: RowCodec) -> None:
     """A long text takes a fraction of its size; what cannot be compressed costs a few dozen bytes more."""
@@ -39,6 +41,7 @@ def test_repetitive_bytes_shrink_and_others_hardly_grow(codec: RowCodec) -> None
     assert len(noise) < len(codec.encode("row", noise)) <= len(noise) + 48
 
 
+@pytest.mark.requirement("S3.21")
 @CODECS
 def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
     """One flipped bit anywhere, a cut at any length and anything appended are errors that name the row."""
@@ -50,6 +53,7 @@ def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
                 codec.decode("message 3", bad)
 
 
+@pytest.mark.requirement("S3.21")
 @CODECS
 def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
     """A body that was moved to another row or to another thread is an error."""

@@ -31,6 +31,7 @@ def rewrite(database: Database, lease: RunLease, **values: object) -> None:
         conn.execute(sa.update(tables.run_lease).where(tables.run_lease.c.token == lease.token).values(values))
 
 
+@pytest.mark.requirement("S3.21")
 def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None:
     """A lease is given to one run, again to the same run, and to the next one when it is given back."""
     first, second = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
@@ -56,6 +57,7 @@ ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("case", ENDED)
 def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clock: Clock, thread_id: str) -> None:
     """Nobody waits for a process that has died; one that may still run is waited for."""
@@ -68,6 +70,7 @@ def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clo
     assert not holder.ended
 
 
+@pytest.mark.requirement("S3.21")
 def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_id: str) -> None:
     """A process whose runs follow each other at once gives way, but to nobody who is gone or asks no more."""
     ours, others = (StoredRunLeases(database, clock) for _ in range(2))
@@ -100,6 +103,7 @@ def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Cloc
     assert leases.take(RunLease(thread_id))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, clock: Clock, thread_id: str) -> None:
     """If the caller is cancelled while a worker thread takes the lease, the worker gives the lease back."""
     leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
@@ -108,6 +112,7 @@ def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, cloc
     assert stored(database, lease) == 0
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the run goes on, however long the model takes; the OS thread ends when no run holds a lease."""
     clock, beats, proceed = Clock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -144,6 +149,7 @@ def test_a_forked_child_does_not_end_the_lease_of_its_parent(
     assert stored(database, lease) == 1
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock, thread_id: str) -> None:
     """Until it gave the lease back; also a run that another one has followed after the lease's time was over."""
     ours, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
@@ -236,6 +242,7 @@ def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
     assert leases.release(other)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_tells_that_a_lease_is_lost(
     database: Database, clock: Clock, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,6 +261,7 @@ def test_a_heartbeat_tells_that_a_lease_is_lost(
     assert not leases.release(late)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clock, thread_id: str) -> None:
     """To take it and to give it back; also one whose time is over, where a statement can tell that."""
     leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)

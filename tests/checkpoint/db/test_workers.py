@@ -68,6 +68,7 @@ async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate)
     assert all(name.startswith(NAME) for name in gate.names)
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> None:
     """As tracing and leases need; what a call sets stays its own."""
     seen: ContextVar[str] = ContextVar("seen")
@@ -84,6 +85,7 @@ async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> N
         await gate.workers.run(lambda: 1 // 0)
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_cancelled_call_that_has_begun_goes_on(gate: Gate) -> None:
     """One that waits for a thread is never made; the task that waited is cancelled at once, either way."""
     made: list[int] = []
@@ -125,6 +127,7 @@ async def test_nothing_of_a_call_is_kept(gate: Gate) -> None:
     assert gone() is None
 
 
+@pytest.mark.requirement("S3.21")
 def test_closing_ends_the_threads_after_what_was_asked_for() -> None:
     """And a later call starts others."""
     workers = Workers(lambda: 2)
@@ -167,6 +170,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     workers.close()
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

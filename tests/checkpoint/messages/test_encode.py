@@ -75,6 +75,7 @@ def there_and_back(thread_id: str) -> Any:
     return go
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> None:
     """Whatever stands around messages, and wherever they stand, a value comes back equal."""
@@ -88,6 +89,7 @@ def test_a_tuple_comes_back_as_a_list(there_and_back: Callable[[Any], Any]) -> N
     assert there_and_back((talk(2), (1, talk(1)[0]))) == [talk(2), [1, talk(1)[0]]]
 
 
+@pytest.mark.requirement("S3.21")
 def test_messages_are_stored_once_wherever_they_stand(database: Database, thread_id: str) -> None:
     """The same message in lists, in a Send, alone and with its id to come takes one row."""
     with database.write() as conn:
@@ -120,6 +122,7 @@ def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thr
             assert read.runs(node, "row") == tuple((seq, 1) for seq in range(0, 2 * length, 2))
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_a_value_holds_is_known_without_building_it(database: Database, thread_id: str) -> None:
     """Pruning sees every message and blob that a node stands for, in whatever it is nested."""
     with database.write() as conn:
@@ -134,6 +137,7 @@ def test_what_a_value_holds_is_known_without_building_it(database: Database, thr
         assert numbers == {0}
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_was_committed_since_the_planning_is_not_looked_for(database: Database, thread_id: str) -> None:
     """A put that was planned before its task's write was committed takes over the numbers, of what is unchanged."""
     same, changed = talk(2)
@@ -152,6 +156,7 @@ def test_what_was_committed_since_the_planning_is_not_looked_for(database: Datab
         assert reading(conn, thread, node).build(node, "row") == talk(2)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("length", [3, 40])
 def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_id: str, length: int) -> None:
     """Messages that are known from before rows were removed are stored anew."""

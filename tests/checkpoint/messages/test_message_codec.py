@@ -63,6 +63,7 @@ def test_any_text_and_arguments_come_back(text: str, arguments: dict[str, object
     assert dumps(loads(dumps(message))) == dumps(message)
 
 
+@pytest.mark.requirement("S2.51")
 def test_digests_and_handles_have_their_form() -> None:
     """A digest has 32 hexadecimal characters and the handle is its first 12."""
     message = EVERY_KIND["calls"]
@@ -71,6 +72,7 @@ def test_digests_and_handles_have_their_form() -> None:
     assert handle(message) == fingerprint(message)[:12]
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "change",
     [
@@ -88,6 +90,7 @@ def test_a_digest_sees_every_field(change: dict[str, object]) -> None:
     assert fingerprint(message.model_copy(update=change)) != fingerprint(message)
 
 
+@pytest.mark.requirement("S0.20")
 def test_the_digest_of_a_list_depends_on_order_and_repetition() -> None:
     """Swapped, repeated, missing and regrouped messages all give another digest; an equal list the same."""
     one, two = talk(2)
@@ -157,6 +160,7 @@ class OwnMessage(HumanMessage):
     """A class of messages that the reader does not know."""
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("message", "text"),
     [

@@ -74,6 +74,7 @@ def test_order_and_repetitions_are_kept(database: Database, thread_id: str) -> N
     assert put(database, thread_id, [one, two, three]) == ((1, 2), (0, 1))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_message_is_stored_once_per_thread(database: Database, thread_id: str) -> None:
     """A longer list adds what is new; the same list adds nothing; another thread has its own rows."""
     assert put(database, thread_id, talk(10)) == ((0, 10),)
@@ -95,6 +96,7 @@ def test_the_same_id_with_other_content_is_another_message(database: Database, t
     assert [get(database, thread_id, run) for run in runs] == [[before], [after]]
 
 
+@pytest.mark.requirement("S3.21")
 def test_nothing_is_a_list_too(database: Database, thread_id: str) -> None:
     """An empty list takes no run and reads as an empty list."""
     assert put(database, thread_id, []) == ()
@@ -119,6 +121,7 @@ def test_a_large_message_comes_back(database: Database, thread_id: str) -> None:
     assert get(database, thread_id, put(database, thread_id, large)) == large
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
     """A thousand messages, half of them new, are two look-ups, an insert of many rows, and one packing."""
     put(database, thread_id, talk(500))
@@ -131,6 +134,7 @@ def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
     assert sent == [("SELECT", False)] * 2 + insert + packing + [("UPDATE", False)]
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [1, 300], ids=["loose", "packed"])
 def test_a_new_message_is_one_statement(database: Database, thread_id: str, there: int) -> None:
     """While no message lacks an id, inserting one tells whether it is there, in a row of its own or in a pack."""
@@ -147,6 +151,7 @@ def test_a_new_message_is_one_statement(database: Database, thread_id: str, ther
             assert sent == [("INSERT", False), ("SELECT", False)]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id: str) -> None:
     """Who was stored without an id is looked for as long as there may be one, and has one row with its id."""
     named = talk(1)[0]
@@ -185,6 +190,7 @@ def test_what_cannot_be_read_again_is_refused_also_beside_nameless_messages(
             STORE.put(conn, thread, [odd])
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str) -> None:
     """A new message never has the number of another one."""
     put(database, thread_id, talk(3))
@@ -195,6 +201,7 @@ def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str
             STORE.put(conn, thread, [talk(9)[8]])
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: str) -> None:
     """Messages that are stored already are looked up and not written."""
     put(database, thread_id, talk(50))
@@ -205,6 +212,7 @@ def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: st
     assert sent == [("SELECT", False)]
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", [None, ""])
 def test_a_message_without_an_id_is_refused_before_anything_is_written(
     database: Database, thread_id: str, name: str | None
@@ -224,6 +232,7 @@ def test_a_message_that_could_not_be_read_is_refused_before_anything_is_written(
     assert put(database, thread_id, talk(1)) == ((0, 1),)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thread_id: str) -> None:
     """`find` returns None for a thread that nobody wrote to; `thread` makes it and returns the same key again."""
     with database.write() as conn:
@@ -234,6 +243,7 @@ def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thr
         assert STORE.thread(conn, thread_id).id == found.id == key
 
 
+@pytest.mark.requirement("S3.21")
 def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Database, thread_id: str) -> None:
     """Whoever loses the race to create a thread leaves the winner's row, and the numbers it gave out, alone."""
     put(database, thread_id, talk(3))
@@ -246,6 +256,7 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
         assert conn.execute(row).one() == (3, 0)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
     """Messages are only put into a thread that is there, and nothing is left of what was not."""
     gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, 0, None, None, 0.0, RowCodec(999_999_999))
@@ -258,6 +269,7 @@ def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) ->
 BODY = dumps(HumanMessage("swapped", id="m1"))
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -296,6 +308,7 @@ def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id:
     assert get(database, thread_id, again) == talk(3)
 
 
+@pytest.mark.requirement("S3.21")
 def test_runs_that_claim_too_much_are_an_error_and_no_burden(database: Database, thread_id: str) -> None:
     """Runs over more rows than there are name the first missing one, however many they claim."""
     put(database, thread_id, talk(3))

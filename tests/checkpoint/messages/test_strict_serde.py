@@ -30,6 +30,7 @@ def extension(code: int, *parts: Any) -> tuple[str, bytes]:
     return "msgpack", ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(parts)))
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "value",
     [
@@ -97,6 +98,7 @@ def test_an_allowed_class_that_has_changed_is_an_error() -> None:
         serde.loads_typed((kind, data.replace(b"steps", b"stops")))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_message_within_a_value_keeps_every_field() -> None:
     """Messages are taken as they were written and not validated again, which would change some."""
     message = AIMessage("x", id="1", additional_kwargs={"tool_calls": [{"id": "c", "function": {"name": "f"}}]})

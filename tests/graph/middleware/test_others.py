@@ -156,6 +156,7 @@ async def test_tools_that_return_commands_and_tools_that_ask(go: Drive) -> None:
     assert results == ["noted it", "they said left"]
 
 
+@pytest.mark.requirement("S4.23")
 async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
     """Before the model is called, and after its answer, which is not paid for twice."""
     for accepts in (True, False):
@@ -179,6 +180,7 @@ async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
         await go.invoke(agent(require_confirmation=True, checkpointer=None), full(), {})
 
 
+@pytest.mark.requirement("S1.3")
 async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     """A smaller one, chosen by other middleware, compacts before it is called; so does a fallback."""
     large, small = ScriptedModel(replies=["ok"], profile_window=10_000), ScriptedModel(profile_window=500)
@@ -198,6 +200,7 @@ async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     assert request_tokens(small.received[-1]) <= 500
 
 
+@pytest.mark.requirement("S4.5")
 async def test_prompt_and_tools_of_the_call_are_counted(go: Drive) -> None:
     """A prompt that other middleware adds makes the same conversation too large."""
     prompt = SystemMessage(filler(250))
@@ -210,6 +213,7 @@ async def test_prompt_and_tools_of_the_call_are_counted(go: Drive) -> None:
         assert (model.received[0][0] == prompt) == bool(others)
 
 
+@pytest.mark.requirement("S1.41")
 async def test_what_others_add_to_one_request_is_sent_and_not_kept(go: Drive) -> None:
     """Before and behind the conversation, compacted or not; what they leave out is left out."""
     first, last = HumanMessage("about me"), HumanMessage("be brief")
@@ -224,6 +228,7 @@ async def test_what_others_add_to_one_request_is_sent_and_not_kept(go: Drive) ->
         assert not {"about me", "be brief"} & {message.text for message in values(graph)["messages"]}
 
 
+@pytest.mark.requirement("S0.14")
 async def test_what_a_compaction_clipped_stays_so_in_an_edited_request(go: Drive) -> None:
     """Other middleware that hands on copies of the messages does not bring back what was too large."""
     others = [Changes(lambda r: r.override(messages=[message.model_copy() for message in r.messages]))]
@@ -258,6 +263,7 @@ class Rewrites(Changes):
         return ModelResponse(result=[answer.model_copy(update={"content": f"{answer.text}, rewritten"})])
 
 
+@pytest.mark.requirement("S1.41")
 async def test_an_answer_rewritten_behind_the_middleware_is_kept(go: Drive) -> None:
     """In calls that compact, too."""
     graph = agent(ScriptedModel(replies=["done"]), behind=[Rewrites()])
@@ -266,6 +272,7 @@ async def test_an_answer_rewritten_behind_the_middleware_is_kept(go: Drive) -> N
     assert (await go.invoke(graph, said("more")))["messages"][-1].text == "done, rewritten"
 
 
+@pytest.mark.requirement("S3.16")
 async def test_an_overflow_is_compacted_and_sent_once_more(go: Drive) -> None:
     """Inside a retry of other middleware; the second refusal is an error."""
     model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), CALM])
@@ -279,6 +286,7 @@ async def test_an_overflow_is_compacted_and_sent_once_more(go: Drive) -> None:
         await go.invoke(graph, {"messages": rounds(6)[:-1]})
 
 
+@pytest.mark.requirement("S4.39")
 async def test_a_message_over_the_limit_is_refused(go: Drive) -> None:
     """The agent says so where the model would answer, tools run none, and the next turn is answered."""
     model = ScriptedModel(replies=["done"])
@@ -294,6 +302,7 @@ async def test_a_message_over_the_limit_is_refused(go: Drive) -> None:
         await go.invoke(agent(on_refusal="raise"), said(filler(1_200)))
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_person_compacts_and_pins(go: Drive) -> None:
     """`CompactionThread` and `records_of` take the agent; the model is not called."""
     model = ScriptedModel(replies=[CALM])
@@ -313,6 +322,7 @@ async def test_a_person_compacts_and_pins(go: Drive) -> None:
     assert len(model.received) == 2
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_compaction_is_shown_and_undone(go: Drive) -> None:
     """Every message stands where it stood, none is compacted again until it is released."""
     graph = agent(ScriptedModel(profile_window=1_000), context_window=None)

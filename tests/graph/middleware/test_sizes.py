@@ -30,6 +30,7 @@ def sizes(trigger: Any, *, fixed: int = 0) -> Sizes:
     return sizes_of(settings_of(trigger), window=WINDOW, fixed=fixed)
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("trigger", "tokens", "aim"),
     [
@@ -52,6 +53,7 @@ def test_a_trigger_in_tokens(trigger: Any, tokens: int, aim: int) -> None:
     assert (found.trigger, found.aim, found.raised) == (tokens, aim, False)
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_trigger_below_the_fixed_part_is_raised() -> None:
     """Else every turn would compact."""
     found = sizes(("tokens", 4_000), fixed=5_000)
@@ -59,6 +61,7 @@ def test_a_trigger_below_the_fixed_part_is_raised() -> None:
     assert found.fixed < found.aim < found.trigger < 9_000
 
 
+@pytest.mark.requirement("S3.13")
 @pytest.mark.parametrize(
     ("trigger", "limits"), [(("messages", 50), [50]), ([("messages", 9), ("messages", 8)], [9, 8])]
 )
@@ -70,6 +73,7 @@ def test_a_trigger_in_messages_counts_all_of_them(trigger: Any, limits: list[int
     ]
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("keep", "expected"),
     [
@@ -124,6 +128,7 @@ def test_every_argument_of_theirs_is_understood_or_refused() -> None:
     assert theirs <= set(inspect.signature(CompactionMiddleware.__init__).parameters)
 
 
+@pytest.mark.requirement("S3.13")
 async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     """At ten messages all but the newest four of them become a summary; the input stays beside them."""
     graph = agent(trigger=("messages", 10), keep=("messages", 4), facts_beside_summary=False)

@@ -82,6 +82,7 @@ def test_whole_messages_of_the_middle_are_not_shown_at_all() -> None:
     assert len(chunk.text) < 110_000
 
 
+@pytest.mark.requirement("S3.7")
 def test_one_message_can_have_its_beginning_and_its_end_shown() -> None:
     """A single long message is shown by its beginning and its end, with one cut between them."""
     (message,) = of_length(500_000)
@@ -101,6 +102,7 @@ def test_what_the_guard_lets_pass_is_still_shown_in_parts() -> None:
     assert sum("characters left out" in chunk.text for chunk in found) == 1
 
 
+@pytest.mark.requirement("S3.8")
 @given(histories(), st.integers(1, 3_000), st.integers(30, 3_000))
 def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMessage], most: int, budget: int) -> None:
     """The shown parts together, without the digest, are no longer than the guard allows."""
@@ -113,6 +115,7 @@ def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMess
     assert ("characters left out" in "".join(chunk.text for chunk in found)) == (characters > most)
 
 
+@pytest.mark.requirement("S3.8")
 def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
     """A message is shown whole if, under a tiny budget, beginning, digest and end would take more tokens than it."""
     for length in range(FRAME, 400):

@@ -81,6 +81,7 @@ def test_the_brief_set_says_the_same_in_english() -> None:
         assert words in system
 
 
+@pytest.mark.requirement("S3.2")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Language) -> None:
     """An earlier record is brought up to date with a prompt of its own."""
@@ -118,11 +119,13 @@ def test_the_length_is_asked_in_characters_too(
     assert " 70 " in text
 
 
+@pytest.mark.requirement("S4.22")
 def test_without_a_limit_no_characters_are_asked_for() -> None:
     """Without a limit in characters the prompt names only the tokens."""
     assert "characters" not in told("five_sections", "en")
 
 
+@pytest.mark.requirement("S1.12")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) -> None:
@@ -165,6 +168,7 @@ def test_a_request_says_each_thing_that_is_asked_of_it(language: Language, ends:
     assert told("brief", language, **asked).split("\n\n") == ends
 
 
+@pytest.mark.requirement("S2.57")
 def test_the_settings_say_which_set_a_model_is_told() -> None:
     """The settings' instructions follow the prompt."""
     chosen = request(prompts=PROMPTS["brief", "zh"], instructions="name every ticket")

@@ -89,6 +89,7 @@ def test_settings_are_frozen_json() -> None:
         chosen.context_window = 2_000  # type: ignore[misc] # that it is frozen is the point
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -153,6 +154,7 @@ def test_overrides_are_validated_with_what_they_stand_over() -> None:
         effective(CompactionSettings(target_ratio=0.7), {"trigger_ratio": 0.6})
 
 
+@pytest.mark.requirement("S2.57")
 def test_another_setting_does_not_change_the_preset() -> None:
     """What was built from a preset stays that, with its figures; another preset takes only what was chosen."""
     built = CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)

@@ -93,6 +93,7 @@ def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, l
     assert text.endswith(form.last_line(2) or "</pinned>")
 
 
+@pytest.mark.requirement("S2.31")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     """The mark names the format, unless it is the default one."""
@@ -121,6 +122,7 @@ def test_a_later_compaction_reads_every_form_back(
     assert earlier_summary([message]).body == body
 
 
+@pytest.mark.requirement("S2.31")
 @given(BODIES, SHAPES)
 def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
     """The message has one end line only: the text cannot imitate it."""
@@ -132,6 +134,7 @@ def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
     )
 
 
+@pytest.mark.requirement("S2.31")
 @pytest.mark.parametrize("depth", ["", "amp;", "amp;amp;"])
 def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
     """Entities in the text are read back unchanged, however deeply they are escaped."""

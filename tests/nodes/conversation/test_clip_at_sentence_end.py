@@ -37,6 +37,7 @@ def test_too_many_tokens_are_counted_as_tokens(most: int, left: str) -> None:
     assert clip_at_sentence_end(SAID, counter=WORDS, tokens=most) == left
 
 
+@pytest.mark.requirement("S4.38")
 def test_chinese_sentences_end_too() -> None:
     """With marks of their own, and no blank behind them."""
     assert (
@@ -45,6 +46,7 @@ def test_chinese_sentences_end_too() -> None:
     )
 
 
+@pytest.mark.requirement("S4.38")
 def test_a_point_within_a_name_is_no_end() -> None:
     """Nor is one in a number."""
     assert (
@@ -52,6 +54,7 @@ def test_a_point_within_a_name_is_no_end() -> None:
     )
 
 
+@pytest.mark.requirement("S4.38")
 @given(st.text(max_size=300), st.none() | st.integers(1, 200), st.none() | st.integers(1, 60))
 def test_any_text_fits_and_is_its_own_beginning(text: str, characters: int | None, tokens: int | None) -> None:
     """What fits stays as it is, and a second cut changes nothing."""

@@ -79,6 +79,7 @@ def test_a_result_over_the_threshold_keeps_its_first_tokens() -> None:
     assert (short.id, short.tool_call_id, short.name, short.artifact) == ("m1", "a", "read", {"rows": [1]})
 
 
+@pytest.mark.requirement("S0.14", "S2.51")
 def test_a_clipped_message_names_its_original() -> None:
     """The handle is that of the message as it was, and other marks stay."""
     message = result("a", words(601), id="m1", additional_kwargs={"x": 1, "compaction": {"ephemeral": True}})
@@ -98,6 +99,7 @@ def test_a_second_clip_keeps_handle_and_size_of_the_original() -> None:
     assert calls.tool_calls[0]["args"]["text"].startswith(words(20) + "\n[TRUNCATED original~59")
 
 
+@pytest.mark.requirement("S0.15")
 def test_a_clip_is_stable() -> None:
     """The clipped form is under the threshold, so that a second pass changes nothing."""
     for message in (calling(arguments(5_000)), calling({"a": [words(300)] * 9, "b": {"c": words(900)}})):
@@ -169,6 +171,7 @@ def test_a_malformed_call_is_cut_as_the_text_it_is() -> None:
     assert clip(nothing) is nothing
 
 
+@pytest.mark.requirement("S0.12")
 def test_a_call_in_the_content_is_cut_with_the_call() -> None:
     """Blocks of every provider's form get the same arguments; text and thoughts stay."""
     given = arguments(900)
@@ -191,6 +194,7 @@ def test_a_call_in_the_content_is_cut_with_the_call() -> None:
     assert content[2]["input"] == given
 
 
+@pytest.mark.requirement("S0.12")
 def test_blocks_of_one_id_are_told_apart_by_position() -> None:
     """Two calls that share an id keep their own arguments in the content."""
     first, second = {"text": "short"}, arguments(900)
@@ -201,6 +205,7 @@ def test_blocks_of_one_id_are_told_apart_by_position() -> None:
     assert blocks[0]["input"] == first
 
 
+@pytest.mark.requirement("S0.12")
 def test_the_providers_raw_copy_of_the_calls_goes() -> None:
     """Some packages would send it in place of the parsed calls; everything else stays."""
     raw = {"tool_calls": [{"id": "a"}], "function_call": {"name": "read"}, "signature": "s"}
@@ -228,6 +233,7 @@ def test_an_image_counts_with_the_text_of_a_result() -> None:
     assert both.content == f"[2 media blocks are in the archive]\n{words(200)}\n[TRUNCATED original~900 tokens]"
 
 
+@pytest.mark.requirement("S0.14")
 def test_what_no_database_can_hold_is_clipped_without_a_handle() -> None:
     """A plain list of messages may carry any artifact."""
     short = clip_text(result("a", words(601), id="m1", artifact=object()))
@@ -269,6 +275,7 @@ def test_a_clipped_text_is_a_beginning_and_a_line(text: str, keep: int) -> None:
     assert line == f"[TRUNCATED original~{COUNTER.text(text)} tokens]"
 
 
+@pytest.mark.requirement("S0.15")
 def test_fields_of_other_calls_are_not_shared_between_messages() -> None:
     """The message given is not changed, nor anything in it."""
     before = dumps(message := calling({"a": [{"b": words(900)}]}))
@@ -276,6 +283,7 @@ def test_fields_of_other_calls_are_not_shared_between_messages() -> None:
     assert dumps(message) == before
 
 
+@pytest.mark.requirement("S0.15")
 def test_a_message_without_calls_is_left_alone() -> None:
     """Its text is no field of a block."""
     message = AIMessage(words(900), id="m1")

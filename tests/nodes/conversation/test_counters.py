@@ -69,6 +69,7 @@ def test_a_message_costs_four_more_and_every_block_of_text(message: Any, tokens:
     assert named_counter("chars/2").message(message) == tokens
 
 
+@pytest.mark.requirement("S0.14")
 @given(st.sampled_from(["chars/2", "chars/7", "cjk_aware", "tiktoken"]), st.text(max_size=80), st.integers(0, 40))
 def test_a_head_holds_at_most_so_many_tokens(name: str, text: str, tokens: int) -> None:
     """And begins as the text does."""

@@ -12,6 +12,7 @@ def kind(name: object, text: str = "text") -> HumanMessage:
     return HumanMessage(text, additional_kwargs={"compaction": {"kind": name}})
 
 
+@pytest.mark.requirement("S1.11")
 @pytest.mark.parametrize(
     ("message", "expected"),
     [

@@ -26,6 +26,7 @@ REWRITTEN = {
 }
 
 
+@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("case", REWRITTEN)
 def test_another_outline_tells_that_arguments_were_rewritten(case: str) -> None:
     """However deep the rewritten value is."""

@@ -93,6 +93,7 @@ def test_an_earlier_summary_carries_its_pins_on() -> None:
     assert pins(earlier, user("<Pin>third</Pin> <Pin>first</Pin>")) == ("first", "second", "third")
 
 
+@pytest.mark.requirement("S2.36")
 def test_text_in_blocks_is_read_block_by_block() -> None:
     """A pin begins and ends inside what was said together, whatever stands between the blocks."""
     blocks: list[str | dict[str, Any]] = [
@@ -103,6 +104,7 @@ def test_text_in_blocks_is_read_block_by_block() -> None:
     assert pins_in(HumanMessage(blocks)) == ["in a block", "in another"]
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     ("most", "kept"),
     [
@@ -119,6 +121,7 @@ def test_pins_are_bounded(most: int, kept: Sequence[str]) -> None:
     assert pins(user("<Pin>a b</Pin><Pin>c c c</Pin>"), user("<Pin>d</Pin>"), most=most) == kept
 
 
+@pytest.mark.requirement("S2.36")
 def test_a_text_is_released_where_it_is_pinned() -> None:
     """The message's words stay; only what counts as pinned changes, and what else is marked stays."""
     said = user("a <Pin>one</Pin> b <Pin>two</Pin>")

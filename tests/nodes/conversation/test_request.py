@@ -37,6 +37,7 @@ HEALED: dict[str, tuple[list[AnyMessage], list[Any]]] = {
 }
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", HEALED)
 def test_the_request_is_healed(case: str) -> None:
     """Places of the conversation in the order they are sent; an id stands for the answer to an interrupted call."""
@@ -52,6 +53,7 @@ def test_the_request_is_healed(case: str) -> None:
     check_request(sent)
 
 
+@pytest.mark.requirement("S1.41")
 def test_a_malformed_call_is_answered() -> None:
     """Providers are sent it after the well-formed ones, and results follow in that order."""
     message = AIMessage(
@@ -76,6 +78,7 @@ ERRORS: dict[str, tuple[str, str | None, str]] = {
 }
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", ERRORS)
 def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> None:
     """Not that it was interrupted; the parser's error is quoted on one line, without the arguments."""
@@ -92,6 +95,7 @@ def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> No
     assert not refused(sent)
 
 
+@pytest.mark.requirement("S1.41")
 def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
     """A well-formed call beside it that was interrupted is told as such."""
     broken = [{"name": "read", "args": "{", "id": "a", "error": None}]
@@ -100,6 +104,7 @@ def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
     assert [m.text == NO_RESULT for m in sent if isinstance(m, ToolMessage)] == [True, False]
 
 
+@pytest.mark.requirement("S1.41")
 def test_a_call_without_an_id_is_answered() -> None:
     """Some local models give none; call and stand-in are sent with one, and the stand-in with the tool's name."""
     nameless = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": None}])
@@ -110,6 +115,7 @@ def test_a_call_without_an_id_is_answered() -> None:
     assert calls_of(nameless) == ((None, "read"),)
 
 
+@pytest.mark.requirement("S1.41")
 def test_the_conversation_is_not_changed() -> None:
     """Only the request is healed."""
     messages = numbered([asks("a", "b"), result("b"), user("u"), user("v", name="Ann"), AIMessage("")])
@@ -140,6 +146,7 @@ def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
     assert not CompactionSettings().join_user_messages
 
 
+@pytest.mark.requirement("S1.41")
 @settings(max_examples=150, deadline=None)
 @given(histories(max_size=40))
 def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> None:
@@ -153,6 +160,7 @@ def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> 
     assert not second_opinion(to_openai(sent))
 
 
+@pytest.mark.requirement("S1.41")
 @settings(max_examples=60, deadline=None)
 @given(histories(max_size=40))
 def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> None:

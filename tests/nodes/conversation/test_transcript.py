@@ -66,6 +66,7 @@ def test_what_lies_between_call_and_result_is_not_part_of_the_block() -> None:
     assert transcript.block_of == {0: transcript.blocks[0], 1: transcript.blocks[0], 3: transcript.blocks[0]}
 
 
+@pytest.mark.requirement("S0.7")
 def test_orphans_are_results_that_no_call_waits_for() -> None:
     """A second result for an answered call is an orphan, and so is one without any call."""
     transcript = view(result("x"), asks("a"), result("a"), result("a"), user("u"), result("y"))
@@ -83,6 +84,7 @@ def test_rounds_start_at_what_people_say() -> None:
     assert not is_real_user(AIMessage("a"))
 
 
+@pytest.mark.requirement("S0.17")
 def test_marks_of_another_shape_are_no_marks() -> None:
     """An application's own value under our key is left alone."""
     assert marks(HumanMessage("u", additional_kwargs={"compaction": "mine"})) == {}
@@ -95,6 +97,7 @@ def test_system_messages_are_the_header_wherever_they_stand() -> None:
     assert view(SystemMessage("s"), user("u"), SystemMessage("s"), AIMessage("a")).header == {0, 2}
 
 
+@pytest.mark.requirement("S4.15")
 @pytest.mark.parametrize(
     ("messages", "pending"),
     [
@@ -116,6 +119,7 @@ def test_a_user_message_is_pending_until_a_full_answer(messages: list[AnyMessage
     assert view(*messages).pending_user == pending
 
 
+@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("messages", "states"),
     [
@@ -137,6 +141,7 @@ def test_a_call_is_open_interrupted_or_answered(messages: list[AnyMessage], stat
     assert transcript.has_open_call == ("open" in states)
 
 
+@pytest.mark.requirement("S0.7")
 def test_only_the_last_block_can_be_open() -> None:
     """An unanswered call in the past is interrupted; without any call nothing is open."""
     assert not view(asks("a"), user("u"), asks("b"), result("b")).has_open_call
@@ -144,6 +149,7 @@ def test_only_the_last_block_can_be_open() -> None:
     assert not view(user("u")).has_open_call
 
 
+@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("messages", "settled"),
     [
@@ -161,6 +167,7 @@ def test_an_interrupted_block_is_settled_by_a_full_answer(messages: list[AnyMess
     assert transcript.is_settled(transcript.blocks[0]) is settled
 
 
+@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "unseen"),
     [
@@ -177,6 +184,7 @@ def test_results_are_unseen_until_an_assistant_message_follows(messages: list[An
     assert view(*messages).unseen == unseen
 
 
+@pytest.mark.requirement("S0.8")
 def test_a_block_names_its_messages_in_order() -> None:
     """Indexes ascend even where results came in another order than the calls."""
     assert ToolBlock(2, (5, None, 3)).indexes == (2, 3, 5)

@@ -66,6 +66,7 @@ def test_the_reserve_is_the_setting_else_the_models_else_automatic(
     assert found.limit == window - reserve
 
 
+@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("window", "ratio", "reserve"),
     [
@@ -97,6 +98,7 @@ def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> Non
     assert not sizes(4_000).of_limit
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
     """Other triggers in the same settings follow the base."""
     settings = CompactionSettings(preset="reserve_tokens")
@@ -105,6 +107,7 @@ def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
     assert sizes_of(remaining, window=200_000, fixed=0, max_tokens=64_000).trigger == 136_000 - 34_000 + 1
 
 
+@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("chosen", "trigger", "limit"),
     [
@@ -123,6 +126,7 @@ def test_the_trigger_stays_below_the_limit(chosen: dict[str, float], trigger: in
     assert (found.trigger, found.limit) == (trigger, limit)
 
 
+@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("fixed", "trigger", "aim"),
     [
@@ -140,6 +144,7 @@ def test_a_large_fixed_part_raises_the_trigger(fixed: int, trigger: int, aim: in
     assert (found.trigger, found.aim) == (trigger, aim)
 
 
+@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("preset", "fixed", "trigger"),
     [
@@ -156,6 +161,7 @@ def test_a_raised_trigger_is_a_share_of_the_room(preset: str, fixed: int, trigge
     assert (found.trigger, found.raised) == (trigger, preset != "faithful")
 
 
+@pytest.mark.requirement("S2.42")
 @pytest.mark.parametrize("fixed", [0, 20_000, 60_000])
 def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> None:
     """Half of the room is the conversation's all the same, and half of that remains after a compaction."""
@@ -166,6 +172,7 @@ def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> No
         assert found.aim == fixed + (100_000 - fixed) // 4
 
 
+@pytest.mark.requirement("S2.42")
 def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
     """The share is a setting."""
     assert sizes(1_000, fixed=100, output_reserve=100).aim == 100 + 400
@@ -173,6 +180,7 @@ def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
     assert sizes(1_000, fixed=100, output_reserve=100).room == 800
 
 
+@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("fixed", [900, 901, 5_000])
 def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
     """It says what to change; one token of room is enough."""
@@ -181,6 +189,7 @@ def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
     assert sizes(1_000, fixed=899, output_reserve=100).room == 1
 
 
+@pytest.mark.requirement("S3.12")
 @given(
     window=st.integers(1, 300_000),
     fixed=st.integers(0, 300_000),
@@ -229,6 +238,7 @@ def test_there_is_always_a_soft_zone(
         assert found.limit - found.trigger >= math.ceil(window / 50)
 
 
+@pytest.mark.requirement("S3.23")
 @given(
     preset=st.sampled_from(PRESETS),
     window=WINDOWS,

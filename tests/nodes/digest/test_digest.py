@@ -78,6 +78,7 @@ def test_no_digest_is_over_its_budget_nor_its_record_over_its_limit(
         record = one.record
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("budget", [-5, 0, 1])
 def test_a_budget_for_nothing_gives_an_empty_text(budget: int) -> None:
     """Where nothing fits, nothing is said, and the record still keeps what is worth most."""
@@ -225,6 +226,7 @@ def test_a_record_repeats_its_digest() -> None:
     assert made([], 200, previous=one.record).text == one.text
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "record",
     [
@@ -257,6 +259,7 @@ def test_earlier_prose_is_absorbed_within_its_share() -> None:
     assert "The ticket is TCK-991." in sections(made(CHAT, 100, previous_text=prose).text)["Earlier"]
 
 
+@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize(("focus", "wanted"), [("the invoice numbers", "inv_17"), ("航班预订", "HAT136")])
 def test_what_has_to_do_with_the_focus_comes_first(focus: str, wanted: str) -> None:
     """A focus brings forward what it names, in either language."""

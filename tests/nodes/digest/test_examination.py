@@ -17,6 +17,7 @@ def read(call_id: str, order: str = "#W1001", /, **fields: Any) -> list[AnyMessa
     return [asks(call_id, order_id=order), result(call_id, json.dumps({"order_id": order, **fields}))]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("body", "before", "after"),
     [
@@ -36,6 +37,7 @@ def test_a_value_that_the_summary_does_not_state_contradicts_nothing(
     assert contradiction(body, read("a", **before), read("b", **after)) is None
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "body",
     [
@@ -51,6 +53,7 @@ def test_a_value_that_was_read_again_contradicts_the_summary(body: str) -> None:
     assert found == "status pending"
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_field_of_another_object_is_not_contradicted() -> None:
     """Where several objects have a field, a sentence must name the one that changed."""
     old = [*read("a", status="pending"), *read("b", "#W2002", status="pending")]
@@ -59,6 +62,7 @@ def test_a_field_of_another_object_is_not_contradicted() -> None:
     assert contradiction("The status of order #W1001 is pending.", old, since) == "status pending"
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_change_before_the_preparation_is_none() -> None:
     """The summarizer has seen it."""
     old = [*read("a", status="pending"), *read("b", status="shipped")]
@@ -72,6 +76,7 @@ OLD: list[AnyMessage] = [
 ]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("said", "body", "found"),
     [
@@ -90,18 +95,21 @@ def test_what_is_used_and_not_in_the_summary(said: str, body: str, found: list[s
     assert used_since(body, OLD, [HumanMessage(said)]) == found
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_call_is_given_is_used_and_a_result_is_not() -> None:
     """A result only brings values; the arguments of a call show what the assistant relies on."""
     assert used_since("A ship.", OLD, [asks("b", item="KX-12")]) == ["KX-12"]
     assert used_since("A ship.", OLD, [result("b", "KX-12")]) == []
 
 
+@pytest.mark.requirement("S3.23")
 def test_only_the_last_ones_are_returned() -> None:
     """The list is stored in the draft."""
     codes = [HumanMessage(" ".join(f"KX-{n}" for n in range(2 * MOST_USED)))]
     assert used_since("", codes, codes)[::MOST_USED] == [f"KX-{MOST_USED}"]
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_is_used_comes_first_into_the_facts() -> None:
     """As a whole: of two ids of which one begins like the other, the one that was used; also a rule that is cut."""
     rule = f"Please mention the harbor {'of the big old town ' * 12}first."

@@ -18,6 +18,7 @@ from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, strength_
 FAITHFUL = CompactionSettings(preset="faithful")
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", sorted(RULES.keys() - {"en", "zh"}))
 def test_rules_are_recognized(language: str) -> None:
     """A ban, an order, a duty, a restriction, an aversion and a limit are rules; remarks are none."""
@@ -46,6 +47,7 @@ def test_rules_stand_beside_the_summaries_of_a_model_that_loses_them(language: s
     assert kept(context, rules) == len(rules)
 
 
+@pytest.mark.requirement("S3.23")
 def test_rules_give_way_where_nothing_else_fits() -> None:
     """The tokens reserved for rules never make a compaction fail that would succeed without them."""
     rules = " ".join(rule for language in ("en", "de", "fr") for rule in RULES[language])
@@ -58,6 +60,7 @@ def test_rules_give_way_where_nothing_else_fits() -> None:
     assert count(context) <= cap
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("sentence", "language"),
     [
@@ -77,6 +80,7 @@ def test_the_language_is_guessed(sentence: str, language: str) -> None:
     assert ("en" in languages_of(sentence)) == (language == "en")
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     ["Ich weiß die Nummer nicht mehr.", "Я не помню номер.", "No recuerdo el número.", "番号が分かりません。"],
@@ -86,6 +90,7 @@ def test_ignorance_sets_no_rule(sentence: str) -> None:
     assert strength_of(sentence) < FIRM
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "said", ["Entry 11: parcel P-111 came.", "Good game.", "Ticket 4: same name.", "Berlin, prime time."]
 )
@@ -94,6 +99,7 @@ def test_an_ending_alone_makes_no_rule(said: str) -> None:
     assert strength_of(said) < FIRM
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -111,6 +117,7 @@ def test_questions_for_information_and_acceptances_set_no_rule(sentence: str) ->
     assert strength_of(sentence) == 0
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     [

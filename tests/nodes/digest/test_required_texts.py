@@ -23,6 +23,7 @@ def known(text: str) -> list[AnyMessage]:
     return numbered([user("Hello."), asks("a", reservation_id=text), result("a", f'{{"reservation_id": "{text}"}}')])
 
 
+@pytest.mark.requirement("S3.23")
 def test_facts_say_what_the_request_must_hold() -> None:
     """Each fact is named by its value and by the words beside it, as they stand in the text."""
     facts = facts_of(known("FQ8APE"), None, budget=100, counter=WORDS)
@@ -30,6 +31,7 @@ def test_facts_say_what_the_request_must_hold() -> None:
     assert all(word in facts.text for words in facts.needed for word in words)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("budget", [0, 3, 6, 12, 40])
 def test_facts_hold_to_their_budget(budget: int) -> None:
     """Whatever the budget, the text fits, and only what it shows is required."""
@@ -79,6 +81,7 @@ def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_besi
     assert ("FQ8APE" in summary.text) is (facts_beside_summary or summarizer == "digest")
 
 
+@pytest.mark.requirement("S3.23", "S0.25")
 @pytest.mark.parametrize(("lost", "verdict"), [("pins", "rejected_pin_lost"), ("facts", "rejected_facts_lost")])
 def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verdict: str) -> None:
     """A renderer that forgets them is found out, and the conversation stays as it was."""

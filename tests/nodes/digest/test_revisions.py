@@ -49,6 +49,7 @@ def test_a_revision_in_a_kept_message_revises_the_record(
     assert outcome(context, revision.rule, revision.soft) in ("marked", "new", "spoken")
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_revision_is_not_revised_by_its_own_message() -> None:
     """The kept message that revised a rule leaves the view later: the rule's line stays as it is."""
     said = HumanMessage("On reflection email is fine, forget what I said about that.")
@@ -57,6 +58,7 @@ def test_a_revision_is_not_revised_by_its_own_message() -> None:
     assert one.text == two.text == f"Rules:\n- {said.text} (was: {RULE})"
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("later", ["soft", "firm"])
 def test_every_revision_is_found(later: str) -> None:
     """In a later digest, the rule is marked; also in facts beside a summary."""
@@ -96,6 +98,7 @@ STILL_IN_FORCE = [
 """Rules, and later sentences that have words in common with them but are about another case."""
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("rule", "said"), STILL_IN_FORCE)
 def test_words_about_another_case_void_no_rule(rule: str, said: str) -> None:
     """The rule stays in force; at most the later words are shown beside it."""
@@ -125,6 +128,7 @@ def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str
     assert not voided(context, rule)
 
 
+@pytest.mark.requirement("S3.23")
 def test_later_words_about_one_rule_gather_beside_it() -> None:
     """The newest words stand last; the rule is never repeated, and none of its later words voids it alone."""
     one = told("Hello. Never restart the database.")
@@ -137,6 +141,7 @@ def test_later_words_about_one_rule_gather_beside_it() -> None:
     assert three.text.count("Never restart the database.") == 1
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_rule_and_its_revisions_are_one_line() -> None:
     """Each further revision takes the place of the last, so that none is dropped without the others."""
     one = told("Hello. Keep the hotel under 120 dollars a night.")
@@ -168,12 +173,14 @@ def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
     assert "was:" not in text
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_revision_of_something_unknown_is_marked() -> None:
     """Words that take back something stand above the rules, even if no rule has a word in common with them."""
     text = told("Hello.", "Never send parcels on Mondays.", "Forget what I said, you must do as you like.").text
     assert f"Forget what I said, you must do as you like. ({REVISES})" in text
 
 
+@pytest.mark.requirement("S3.23")
 def test_only_people_revise_rules() -> None:
     """What the assistant says changes no rule of the user."""
     old: list[AnyMessage] = [

@@ -71,6 +71,7 @@ def _look_ups(said: str, number: int) -> list[AnyMessage]:
     return [*talk, AIMessage("The parcel was found.")]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", REMARKS)
 def test_a_remark_of_the_user_outlives_eight_digests_that_shrink_under_new_identifiers(language: str) -> None:
     """Identifiers of later look-ups do not displace what only the user said, although they fill the budget."""
@@ -82,6 +83,7 @@ def test_a_remark_of_the_user_outlives_eight_digests_that_shrink_under_new_ident
     assert f"PARCEL-{len(BUDGETS)}54711" in made.text
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("section", ["Said", "Answers"])
 @pytest.mark.parametrize(("worth_of_facts", "shown"), [(0.2, True), (2.0, False)])
 def test_earlier_statements_come_before_facts_of_little_worth_alone(
@@ -96,6 +98,7 @@ def test_earlier_statements_come_before_facts_of_little_worth_alone(
     assert facts[0].value in made.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_statements_of_an_earlier_digest_do_not_displace_rules() -> None:
     """A rule that is set later is shown even if the budget holds nothing else."""
     rule = "Never send the invoices before Friday."
@@ -105,6 +108,7 @@ def test_statements_of_an_earlier_digest_do_not_displace_rules() -> None:
     assert REMARKS["en"] not in again.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_known_words_said_of_something_else_are_worth_more_than_a_sentence_without_rare_words() -> None:
     """Each word of the third sentence is in one of the first two, but only the third says who breeds pigeons."""
     said = (
@@ -117,6 +121,7 @@ def test_known_words_said_of_something_else_are_worth_more_than_a_sentence_witho
     assert worth[said[2]] > 2 * worth[said[3]]
 
 
+@pytest.mark.requirement("S3.23")
 def test_words_that_a_result_contains_make_a_statement_worth_less() -> None:
     """What the result says can be read there."""
     said = "The cellar holds antique clocks."
@@ -134,6 +139,7 @@ def test_statements_do_not_displace_rules() -> None:
     assert rule in made.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out() -> None:
     """Identifiers are facts, and a question of the assistant states nothing."""
     messages = [
@@ -142,6 +148,7 @@ def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out(
     assert not statements(messages, 0)
 
 
+@pytest.mark.requirement("S3.23")
 def test_at_most_two_hundred_answers_are_weighed_against_other_entries() -> None:
     """A very long answer cannot fill the digest's list of entries."""
     words = [f"{a}{b}{c}ly" for a in "bdfgklmnp" for b in "aeiou" for c in "bdfgklmnp"]
@@ -149,6 +156,7 @@ def test_at_most_two_hundred_answers_are_weighed_against_other_entries() -> None
     assert len(statements([AIMessage(text)], 0)) == 200
 
 
+@pytest.mark.requirement("S3.23")
 def test_rare_words_are_stems_and_pairs_of_characters() -> None:
     """Inflected forms count as one word, frequent words do not count, and unspaced scripts are read in pairs."""
     assert rare_words("The gardener and the gardeners") == {"garden"}
@@ -156,6 +164,7 @@ def test_rare_words_are_stems_and_pairs_of_characters() -> None:
     assert len(rare_words(DECISIONS["th"])) > 10
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     [

@@ -50,12 +50,14 @@ def test_an_earlier_digest_is_corrected_too() -> None:
     assert SUPERSEDED * 2 not in third.text
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_stays_in_view_corrects_what_left() -> None:
     """The newest reading may still stand beside the digest."""
     text = digested(*read("a", "AB12CD", cabin="economy"), beside=tuple(read("b", "AB12CD", cabin="business"))).text
     assert f"cabin economy{SUPERSEDED}" in text
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "later",
     [

@@ -69,6 +69,7 @@ def test_what_covers_nothing_is_rejected_and_no_summary_is(*, held_out: bool) ->
     assert len(taken) <= 0.005 * (len(own) - count), taken
 
 
+@pytest.mark.requirement("S0.24")
 def test_an_earlier_summary_may_be_repeated() -> None:
     """Where there is nothing to add, the earlier summary is the new one; a message is an echo."""
     one = next(one for one in labeled(held_out=False) if one.is_summary)

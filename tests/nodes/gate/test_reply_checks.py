@@ -144,6 +144,7 @@ def test_little_makes_the_difference(bad: str, reason: str, good: str) -> None:
     assert not_a_summary(good) is None
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -195,6 +196,7 @@ def test_a_contract_gives_the_body_or_says_what_is_missing(contract: ReplyContra
     assert (body.reason if isinstance(body, Finding) else body) == expected
 
 
+@pytest.mark.requirement("S0.24")
 @settings(deadline=None)
 @given(st.text(max_size=400) | st.text("<>[]{}()`'\"*#:- \n.!?iI'我你请\ud800", max_size=400))
 def test_any_text_is_judged(text: str) -> None:
@@ -234,6 +236,7 @@ def test_a_long_hostile_text_comes_to_an_end(alphabet: str) -> None:
         not_a_summary(f"x{text}x")
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file",
     [

@@ -183,6 +183,7 @@ def test_little_makes_the_difference(little: str, enough: str) -> None:
     assert not is_too_short(enough, conversation)
 
 
+@pytest.mark.requirement("S0.24")
 def test_a_short_conversation_needs_no_long_summary() -> None:
     """A greeting is summarized in two words, and of codes alone nothing needs to be repeated."""
     assert not is_too_short("Hello said", "hello there, how are you")
@@ -190,6 +191,7 @@ def test_a_short_conversation_needs_no_long_summary() -> None:
     assert is_too_short("Understood.", "hello there, how are you")
 
 
+@pytest.mark.requirement("S0.24")
 def test_words_are_counted_in_every_script() -> None:
     """Scripts without spaces between words are counted by characters."""
     assert units("one two three") == 3
@@ -197,6 +199,7 @@ def test_words_are_counted_in_every_script() -> None:
     assert units("ผู้ใช้ขอให้") == len("ผู้ใช้ขอให้") / 4
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("preset", ["selective", "progressive", "recent_rounds", "reserve_tokens", "layered_defence"])
 @pytest.mark.parametrize("text", ["Acknowledged.", "Will do.", "Понял.", "了解しました。"])
 def test_no_preset_commits_an_acknowledgment(preset: Any, text: str) -> None:
@@ -210,6 +213,7 @@ def test_no_preset_commits_an_acknowledgment(preset: Any, text: str) -> None:
     assert text not in (result.summary or "")
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file", ["tau-bench-airline/gpt-4o-airline-tasks-00-24.json", "pi-session/large-session.jsonl"]
 )

@@ -71,6 +71,7 @@ def test_an_answer_that_says_the_input_does_not_fit_is_an_overflow(answer: dict[
         assert classify(error) == "overflow"
 
 
+@pytest.mark.requirement("S3.15")
 @overflows
 def test_the_sizes_are_read_where_the_answer_tells_them(answer: dict[str, Any]) -> None:
     """What the server counted and what it allows come from its text, None where it keeps silent."""
@@ -105,6 +106,7 @@ def test_an_answer_that_says_something_else_is_no_overflow(answer: dict[str, Any
         assert classify(error) == answer["kind"]
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "answer",
     # plain text cannot tell the server's words from its echo of the request
@@ -256,6 +258,7 @@ def test_an_error_inside_a_stream_is_understood(code: int, kind: str) -> None:
     assert classify(caught.value) == kind
 
 
+@pytest.mark.requirement("S3.15")
 def test_a_chain_of_causes_that_closes_on_itself_ends() -> None:
     """Judging an error always ends."""
     first, second = RuntimeError("a"), RuntimeError("b")

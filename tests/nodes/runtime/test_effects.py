@@ -74,6 +74,7 @@ def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
     assert drive(step()) == "done"
 
 
+@pytest.mark.requirement("S0.6")
 @drivers
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("late"), StopIteration("odd")])
 def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> None:
@@ -91,6 +92,7 @@ def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> 
     assert kind in {type(error), RuntimeError}, "a StopIteration may not end the step quietly"
 
 
+@pytest.mark.requirement("S0.6")
 @drivers
 def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
     """Failures of an effect and of the step itself go up."""
@@ -105,6 +107,7 @@ def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
         drive(raising())
 
 
+@pytest.mark.requirement("S0.6")
 @drivers
 def test_an_interrupt_closes_the_step(drive: Drive) -> None:
     """What is no Exception is not offered to the step as a failure: its cleanup runs, and it is over."""

@@ -73,11 +73,13 @@ def test_a_failure_chooses_the_next_rung(finding: Finding, following: int) -> No
     assert after_failure(fallback_chain_of(SUMMARIZER), 0, finding) == following
 
 
+@pytest.mark.requirement("S2.44")
 def test_the_last_rung_is_followed_by_itself() -> None:
     """There is nothing after it; whether it was tried is the state's to know."""
     assert after_failure(fallback_chain_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
 
 
+@pytest.mark.requirement("S4.42")
 def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
     """The last level is what it is under every preset."""
     whole = CompactionSettings(summary_scope="all")
@@ -93,6 +95,7 @@ def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
     ]
 
 
+@pytest.mark.requirement("S0.25")
 @pytest.mark.parametrize(
     ("trigger", "last", "before", "ceiling"),
     [
@@ -114,6 +117,7 @@ def test_the_ceiling_follows_the_trigger(trigger: str, *, last: bool, before: in
     assert found.aim == min(5_000, ceiling)
 
 
+@pytest.mark.requirement("S0.3")
 def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     """Everything is in the provider's tokens."""
     plain = demand(call(), trigger="manual", before=9_000, last=False).summary
@@ -121,6 +125,7 @@ def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     assert 2 * plain - 2 <= scaled <= 2 * plain
 
 
+@pytest.mark.requirement("S4.38")
 def test_the_least_summary_is_a_twentieth_of_the_room_within_its_bounds() -> None:
     """At least 12 tokens, so that the notice fits, and at most 40, so that a small window is not filled by it."""
     windows = (100, 240, 400, 600, 799, 1_000, 100_000)
@@ -128,6 +133,7 @@ def test_the_least_summary_is_a_twentieth_of_the_room_within_its_bounds() -> Non
     assert [size - least[0] + 12 for size in least] == [12, 12, 20, 30, 39, 40, 40]
 
 
+@pytest.mark.requirement("S2.51")
 def test_room_is_planned_for_the_handles_of_a_summary() -> None:
     """For its own and those of earlier compactions; on the last level for its own alone."""
     plain, naming = call(), replace(call(), names_handles=True)
@@ -137,6 +143,7 @@ def test_room_is_planned_for_the_handles_of_a_summary() -> None:
         assert 0 < plain.meter.counter.text(line) <= with_it - without <= plain.meter.counter.text(line) + 2
 
 
+@pytest.mark.requirement("S4.38")
 def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
     """Its cap, the aim and the ceiling bound it, in the counter's tokens."""
     plain = call()
@@ -163,6 +170,7 @@ def test_a_summary_is_due_when_something_left() -> None:
     assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=10, owes_summary=True), goal)
 
 
+@pytest.mark.requirement("S0.34")
 def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
     """Nothing old is no failure; what must stay over the limit is one."""
     rounds = numbered(text_rounds(3))
@@ -177,6 +185,7 @@ def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
     assert propose(small, large, NOTICE, tight) == Finding("noop", "nothing_old")
 
 
+@pytest.mark.requirement("S2.42")
 def test_what_must_stay_may_reach_up_to_the_limit() -> None:
     """Where it alone passes the trigger, the limit is the ceiling."""
     messages = numbered([*text_rounds(1, say=LONG), user(LONG * 8 + LONG)])
@@ -222,6 +231,7 @@ def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
     ]
 
 
+@pytest.mark.requirement("S0.25")
 def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
     """And with the size before."""
     messages = numbered(text_rounds(3))

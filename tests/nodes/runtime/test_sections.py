@@ -137,6 +137,7 @@ def test_an_excerpt_stands_in_for_an_empty_summary() -> None:
     assert [found.seen["cut"][f"m{n}"][0] > 0 for n in range(4)] == [True, True, True, False]
 
 
+@pytest.mark.requirement("S2.26")
 def test_an_excerpt_keeps_the_earlier_summary_and_the_budget() -> None:
     """It stands before it."""
     old = [summary_message("The user began.", "c"), *spoken(4)]
@@ -145,6 +146,7 @@ def test_an_excerpt_keeps_the_earlier_summary_and_the_budget() -> None:
     assert WORDS.text(found.body) <= 160
 
 
+@pytest.mark.requirement("S0.23")
 def test_where_all_sections_are_empty_the_attempt_has_failed() -> None:
     """The next level takes over: nothing but excerpts is no summary."""
     found = written(spoken(4), Scripted(*[""] * 4), [[0, 1], [2, 3]])
@@ -152,6 +154,7 @@ def test_where_all_sections_are_empty_the_attempt_has_failed() -> None:
     assert (found.finding.verdict, found.calls) == ("rejected_empty", 4)
 
 
+@pytest.mark.requirement("S0.22")
 def test_a_section_that_fails_otherwise_ends_the_attempt() -> None:
     """With its finding and all that was paid for; no further section is asked about."""
     summarizer = Scripted("The user began.", "I'm sorry, but I cannot help with that.", "I cannot help with that.")
@@ -168,6 +171,7 @@ def test_under_a_small_budget_one_summary_says_it_all(budget: int, calls: int) -
     assert written(spoken(4), Scripted(), [[0, 1], [2, 3]], budget=budget).calls == calls
 
 
+@pytest.mark.requirement("S2.26")
 def test_a_digest_is_one_for_all() -> None:
     """Its record is absorbed by the next, whatever the strategy."""
     found = written(spoken(4), DigestSummarizer(), [[0, 1], [2, 3]])

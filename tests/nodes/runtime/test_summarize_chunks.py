@@ -53,6 +53,7 @@ def shown(summarizer: ReplyingSummarizer, word: str) -> list[int]:
     return [n for n, request in enumerate(summarizer.requests) if word in request.conversation]
 
 
+@pytest.mark.requirement("S2.26")
 def test_in_one_call_where_it_fits() -> None:
     """And what it cost is booked."""
     summarizer = Numbering(None)
@@ -91,6 +92,7 @@ def test_in_pieces_each_by_itself_and_then_together() -> None:
     assert written.body == "The user spoke of matter 7."
 
 
+@pytest.mark.requirement("S2.26")
 def test_what_cannot_be_split_is_not_asked_about() -> None:
     """One message, or less than the smallest piece: no call is made."""
     for old in (spoken(1, LEAST_PIECE), spoken(2, LEAST_PIECE // 4)):
@@ -101,6 +103,7 @@ def test_what_cannot_be_split_is_not_asked_about() -> None:
         assert summarizer.requests == []
 
 
+@pytest.mark.requirement("S0.24")
 def test_a_piece_that_fails_ends_the_attempt() -> None:
     """With the finding of its last reply, after one call: the defects were named before."""
     summarizer = ReplyingSummarizer(Reply(content="no tags here"))

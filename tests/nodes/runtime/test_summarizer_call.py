@@ -64,6 +64,7 @@ def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
     assert len(asked.calls) == times + 1
 
 
+@pytest.mark.requirement("S0.27")
 @both
 def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
     """The summarizer's own exception, after the last call."""
@@ -75,6 +76,7 @@ def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
     assert len(asked.calls) == 3
 
 
+@pytest.mark.requirement("S0.26")
 @both
 def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
     """After a permanent error there is no second call, which would fail in the same way."""
@@ -94,6 +96,7 @@ def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
     assert len(asked.calls) == 3
 
 
+@pytest.mark.requirement("S0.24")
 @both
 def test_what_is_no_reply_is_named(ask: Ask) -> None:
     """A custom summarizer that returns a plain text instead of a `Reply` is named in the error."""
@@ -101,6 +104,7 @@ def test_what_is_no_reply_is_named(ask: Ask) -> None:
         ask(question(ReplyingSummarizer("text")), PATIENCE)
 
 
+@pytest.mark.requirement("S0.26")
 def test_pauses_double_up_to_the_longest() -> None:
     """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
     asked: Any = question(ReplyingSummarizer(GOOD))._retrying(CallLimits(seconds=9, calls=3, pause=0.5))
@@ -128,6 +132,7 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.requirement("S0.22")
 async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     """After the time-out the summarizer's task is cancelled, and no task is left."""
     stalled = StalledSummarizer()
@@ -138,6 +143,7 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.requirement("S0.22")
 async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     """Cancelling the turn cancels the summarizer's task."""
     stalled = StalledSummarizer()
@@ -151,6 +157,7 @@ async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.requirement("S0.27")
 @both
 def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     """A deterministic summarizer finishes on a busy machine too, and its one call is counted."""

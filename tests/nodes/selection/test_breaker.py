@@ -36,6 +36,7 @@ def test_the_default_cooldown_is_eight_seconds() -> None:
     assert CompactionSettings().breaker_cooldown_s == 8.0
 
 
+@pytest.mark.requirement("S0.48")
 @pytest.mark.parametrize(
     ("recent", "calls", "too_many"),
     [
@@ -56,6 +57,7 @@ def test_so_many_compactions_in_so_few_calls_are_too_many(
     assert is_too_frequent(past(recent=recent, calls=calls), SETTINGS) is too_many
 
 
+@pytest.mark.requirement("S0.48")
 def test_the_frequency_can_be_left_out() -> None:
     """No calls, no bound."""
     settings = CompactionSettings(breaker_frequency_calls=0)

@@ -37,6 +37,7 @@ def test_after_the_answer_a_person_is_asked_whether_also_over_the_limit(
     assert decide(901, SIZES, standing, answered=True) == decision
 
 
+@pytest.mark.requirement("S4.23")
 def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
     """Before the call and after the answer; the breaker, an undo and an earlier no do not prevent the compaction."""
     standing = TriggerHistory(suspension_reason="failures", undone=True, declined_at=800)
@@ -62,6 +63,7 @@ def test_after_a_no_the_question_comes_once_more_over_the_limit(size: int, decis
     assert decide(size, SIZES, standing if size > 900 else suspension_reason, answered=answered) == decision
 
 
+@pytest.mark.requirement("S4.24")
 def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
     """With `require_confirmation` off again it means nothing."""
     assert decide(800, SIZES, TriggerHistory(declined_at=800)) == "compact"

@@ -70,6 +70,7 @@ def test_each_tool_counts_its_own_results() -> None:
     assert chosen(messages, {"look": 0, "read": 1}).clip.keys() == {2, 3, 6}
 
 
+@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("messages", [THREE_LOOKS, []])
 def test_nothing_is_ephemeral_by_itself(messages: list[AnyMessage]) -> None:
     """Neither a tool nor a message; not even where the setting would keep none."""
@@ -114,23 +115,27 @@ def test_what_the_model_has_not_read_yet_stays() -> None:
     assert chosen([*messages, AIMessage("done")], {"look": 1}).clip.keys() == {2, 4, 5}
 
 
+@pytest.mark.requirement("S1.4")
 def test_what_is_pinned_stays() -> None:
     """With the rest of its block."""
     assert chosen(THREE_LOOKS, {"look": 0}, pins=frozenset({"m3"})).clip.keys() == {2, 6}
 
 
+@pytest.mark.requirement("S1.4")
 def test_an_orphan_is_left_alone() -> None:
     """Nobody knows which tool it came from, and it is not sent anyway."""
     orphan = result("nobody", PAGE, additional_kwargs=marked())
     assert chosen([user("u"), orphan, AIMessage("done")], {"read": 0}, keep=0) == Choice()
 
 
+@pytest.mark.requirement("S1.4")
 def test_a_short_result_stays() -> None:
     """A line in its place would save nothing."""
     short: list[AnyMessage] = [call("look")[0], ToolMessage("ok", tool_call_id="c0")]
     assert chosen([user("u"), *short, AIMessage("done")], {"look": 0}) == Choice()
 
 
+@pytest.mark.requirement("S1.4")
 def test_what_has_become_a_line_stays_so() -> None:
     """Running again changes nothing."""
     found = chosen(THREE_LOOKS, {"look": 0})
@@ -138,6 +143,7 @@ def test_what_has_become_a_line_stays_so() -> None:
     assert chosen(after, {"look": 0}) == Choice()
 
 
+@pytest.mark.requirement("S1.4", "S2.51")
 def test_a_clipped_result_keeps_the_handle_of_its_original() -> None:
     """What the line names is in the archive."""
     looks = call("look", additional_kwargs={"compaction": {"clipped": True, "handle": "abc"}})

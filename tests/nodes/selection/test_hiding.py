@@ -50,6 +50,7 @@ def test_room_is_left_for_the_notice() -> None:
     assert len(hidden(messages, 800, summary=200).drop) > len(hidden(messages, 800).drop)
 
 
+@pytest.mark.requirement("S0.10")
 def test_blocks_leave_whole() -> None:
     """One block is one step, whatever lies between its messages."""
     messages = [user("u"), asks("a", "b"), result("a", LONG), user("stop"), result("b", LONG), *text_rounds(1)]
@@ -83,6 +84,7 @@ def test_what_stays_is_cut_where_it_does_not_fit() -> None:
     assert 80 < hidden(messages, 100).tokens <= 100
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("must_fit", [True, False])
 @pytest.mark.parametrize("pin", [True, False])
 def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool) -> None:
@@ -100,12 +102,14 @@ def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool
     assert selector(messages).steps == (frozenset() if pin else frozenset(range(1, 52)))
 
 
+@pytest.mark.requirement("S4.39")
 def test_clipping_alone_may_be_enough() -> None:
     """Then nothing leaves and nothing is owed."""
     found = hidden([user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")], 300)
     assert (found.drop, found.owes_summary) == (frozenset(), False)
 
 
+@pytest.mark.requirement("S4.39")
 def test_the_earlier_summary_leaves_with_the_first() -> None:
     """Wherever it stands: the notice takes it up, and two summaries would never pass the gate."""
     messages = [*text_rounds(3, say=LONG), summary_message("earlier", "one"), *text_rounds(3, say=LONG)]
@@ -115,6 +119,7 @@ def test_the_earlier_summary_leaves_with_the_first() -> None:
     assert hidden(messages, 10**6).drop == frozenset()
 
 
+@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("costless", [result("nobody", LONG * 50), AIMessage("", tool_calls=[])])
 def test_what_is_never_sent_saves_nothing(costless: Any) -> None:
     """A result of no call is dropped on the way, and the rest still has to fit."""

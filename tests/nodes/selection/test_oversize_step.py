@@ -28,12 +28,14 @@ def step(text: str = "", calls: int = 1) -> list[AnyMessage]:
     return [user("u"), said, *(result(name) for name in names)]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("calls", [1, 80])
 def test_nothing_is_forced_where_the_request_can_wait(calls: int) -> None:
     """Only a request that cannot be sent otherwise."""
     assert chosen(step("word " * 900, calls), replace(TIGHT, must_fit=False)) is None
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_step_with_a_long_text_is_shortened_and_stays() -> None:
     """The text next to its calls is cut to what fits."""
     found = chosen(step("word " * 900))
@@ -42,6 +44,7 @@ def test_a_step_with_a_long_text_is_shortened_and_stays() -> None:
     assert found.tokens + TIGHT.least <= TIGHT.ceiling
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_step_of_very_many_calls_leaves_whole() -> None:
     """Calls and results alike, as they cannot be shortened; the request of the user stays."""
     found = chosen(step(calls=80))
@@ -49,6 +52,7 @@ def test_a_step_of_very_many_calls_leaves_whole() -> None:
     assert found.drop == frozenset(range(1, 82))
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginning() -> None:
     """The end has as many characters, which in another script are many more tokens."""
     messages = numbered([user("hello"), AIMessage("hi"), user("word " * 400 + "配置" * 400)])

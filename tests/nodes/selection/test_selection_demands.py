@@ -42,6 +42,7 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
     return Demand(before=10**6, ceiling=ceiling, aim=ceiling if aim is None else aim, summary=summary)
 
 
+@pytest.mark.requirement("S0.13")
 def test_unread_results_stay_whole_where_they_fit() -> None:
     """The model has asked for them; where it is tight, they are clipped like all others."""
     messages = [*text_rounds(3), user("u"), asks("a"), result("a", " one" * 900)]

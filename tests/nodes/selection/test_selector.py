@@ -131,18 +131,21 @@ def test_a_kept_block_before_the_floor_keeps_its_calls(blocks: int, rounds: int)
         check_request(render(after))
 
 
+@pytest.mark.requirement("S0.18")
 def test_tool_blocks_inside_the_floor_may_leave() -> None:
     """The floor protects what is said, not what tools gave back."""
     messages = [user("u"), *tool_blocks(7), AIMessage("done")]
     assert selected(messages).drop == {1, 2, 3, 4}
 
 
+@pytest.mark.requirement("S0.18")
 def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
     """A result of no call is no dialogue; an empty answer in a kept round is."""
     messages = [user("u"), AIMessage(""), result("nobody"), AIMessage("done")]
     assert selected(messages).drop == {2}
 
 
+@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "kept"),
     [
@@ -192,6 +195,7 @@ def test_a_pinned_block_is_not_clipped() -> None:
     assert chooser.clip(frozenset(range(4)), 500, 600, 200) == {}
 
 
+@pytest.mark.requirement("S0.15")
 def test_a_clip_that_saves_nothing_is_left_out() -> None:
     """A field just over a small threshold would grow by its marker."""
     messages = [user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")]
@@ -199,12 +203,14 @@ def test_a_clip_that_saves_nothing_is_left_out() -> None:
     assert set(selector(messages).clip(frozenset(range(4)), 10, 10, 1)) == set()
 
 
+@pytest.mark.requirement("S2.62")
 def test_a_summary_alone_is_nothing_to_summarize() -> None:
     """Where the earlier summary is all that would leave, it stays."""
     messages = [summary_message("earlier", "one"), *text_rounds(3)]
     assert selected(messages).drop == frozenset()
 
 
+@pytest.mark.requirement("S0.5")
 def test_an_earlier_summary_leaves_with_the_rest_and_is_owed() -> None:
     """It is absorbed by the next one: there must be a next one."""
     messages = [summary_message("earlier", "one"), *text_rounds(20)]
@@ -213,6 +219,7 @@ def test_an_earlier_summary_leaves_with_the_rest_and_is_owed() -> None:
     assert found.owes_summary
 
 
+@pytest.mark.requirement("S2.52")
 def test_a_summary_is_owed_where_no_user_message_is_left() -> None:
     """Providers want one; where one stays and no summary leaves nothing is owed."""
     messages = [*text_rounds(2), *tool_blocks(6), AIMessage("done")]
@@ -238,6 +245,7 @@ def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
     check_request(render(after))
 
 
+@pytest.mark.requirement("S2.62")
 def test_nothing_is_selected_from_nothing() -> None:
     """An empty conversation has nothing to drop, and is not owed a thing that would be written."""
     found = selected([])
@@ -249,6 +257,7 @@ LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word 
 """A long request that the model works on, and a result that it has not read."""
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
     """Last of all: with a larger ceiling it stays, and so it does with `keep`, where the step leaves instead."""
     tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10, must_fit=True)
@@ -263,6 +272,7 @@ def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_els
     assert 0 not in selected(LONG_TASK, replace(tight, ceiling=200, aim=200)).drop
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("messages", [LONG_TASK, [user("question"), AIMessage("hello"), user("task " * 80)]])
 def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[AnyMessage]) -> None:
     """In the soft zone nothing is better than a question that the model cannot read."""
@@ -273,6 +283,7 @@ def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[
         assert forced(chooser, tight) is None
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("messages", "pins"),
     [([AIMessage("hello"), user("task " * 80)], ()), (LONG_TASK, ("m0",))],

@@ -49,11 +49,13 @@ def test_a_count_that_found_nothing_to_compact_waits_for_a_tenth_more(
     assert count_fires(Count(unit="events", limit=700, operator=">"), count, in_vain) == fires
 
 
+@pytest.mark.requirement("S2.34")
 def test_a_small_count_waits_for_one_more() -> None:
     """A tenth of five is less than one."""
     assert [count_fires(Count(unit="rounds", limit=5), count, 5) for count in (5, 6)] == [False, True]
 
 
+@pytest.mark.requirement("S2.34")
 @pytest.mark.parametrize(
     ("unit", "in_vain", "fires"),
     [("events", {}, True), ("events", {"events": 3}, False), ("messages", {"events": 3}, True)],

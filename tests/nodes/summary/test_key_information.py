@@ -119,6 +119,7 @@ def test_the_first_takes_what_the_others_do_not_need() -> None:
     assert fitted({"goal": "<" * 300}, 40, COUNTER) == {} or COUNTER.text(section("goal", "<" * 300)) > 40
 
 
+@pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize(
     ("names", "share", "tokens"), [((), 0.1, 0), (("pins",), 0.1, 0), (("goal",), 0.1, 99), (("goal", "pins"), 0, 0)]
 )
@@ -145,6 +146,7 @@ def test_a_list_keeps_its_goal_too(compact: Any) -> None:
         messages = [*kept, *more]
 
 
+@pytest.mark.requirement("S2.30")
 def test_without_the_setting_nothing_is_told() -> None:
     """Without key information the message begins with the summary."""
     found = compact_messages([user("Port it."), *text_rounds(80)], max_tokens=300)
@@ -215,6 +217,7 @@ def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int,
     assert ("[... cut; " in found.key_information["goal"]) == (words > size)
 
 
+@pytest.mark.requirement("S2.30")
 def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
     """A strategy that can free only little: key information takes half of that at most."""
 

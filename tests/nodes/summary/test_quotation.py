@@ -1,5 +1,6 @@
 """The passages of found messages that a quotation shows: what the request does not contain, the best first."""
 
+import pytest
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
@@ -27,6 +28,7 @@ def passages(*messages: AnyMessage, view: str = "", query: str = "", max_tokens:
     return new_passages(found(*messages), query, view, max_tokens=max_tokens, counter=COUNTER)
 
 
+@pytest.mark.requirement("S2.51")
 def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     """Not those that the view contains, nor the text between them."""
     (passage,) = passages(RECORD, view="Where is parcel PX-1?")
@@ -36,12 +38,14 @@ def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     assert passages(RECORD, view="PX-1 has INV-77") == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_identifier_is_quoted_once() -> None:
     """From the message that was found best."""
     first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
     assert [one.text for one in passages(first, again)] == [first.text]
 
 
+@pytest.mark.requirement("S2.51")
 def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     """And before a long list of identifiers in a message that was found less well."""
     answer, log = (
@@ -52,6 +56,7 @@ def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     assert answer.text in [one.text for one in every]
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
     """So that the better found record comes first."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(400)))
@@ -59,6 +64,7 @@ def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
     assert passages(record, log)[0].text == record.text
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_quotation_is_within_its_tokens() -> None:
     """With its tags and headlines; empty where not even one piece fits."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(4_000)))

@@ -59,6 +59,7 @@ def test_what_short_messages_leave_goes_to_a_long_one() -> None:
     assert shown.endswith("y")
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("most", [60, 120, 300, 1_000])
 @pytest.mark.parametrize("query", ["", "w7-5", "note w3-399"])
 def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None:
@@ -82,6 +83,7 @@ def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     assert all(f"note {n}: w{n}-0" in few for n in range(3))
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_part_is_found_by_the_singular_of_its_word() -> None:
     """As a message is."""
     text = "\n".join(
@@ -91,6 +93,7 @@ def test_a_part_is_found_by_the_singular_of_its_word() -> None:
     assert "ZK-4471" in shown
 
 
+@pytest.mark.requirement("S2.51")
 def test_nothing_found_is_said() -> None:
     """In a sentence."""
     assert answer([], "x", max_tokens=100, counter=COUNTER) == NOTHING

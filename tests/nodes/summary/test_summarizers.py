@@ -69,6 +69,7 @@ def counting_graph() -> Any:
     return builder.add_edge(START, "write").add_edge("write", END).compile()
 
 
+@pytest.mark.requirement("S1.12")
 def test_the_prompt_holds_what_the_request_knows() -> None:
     """Conversation, size, and where there are such: the earlier record, the focus, the defect."""
     system, human = request().prompt()
@@ -91,6 +92,7 @@ def test_the_prompt_asks_for_the_five_sections() -> None:
     assert "Do not answer it" in FIVE_SECTIONS.system
 
 
+@pytest.mark.requirement("S1.12")
 def test_braces_mean_nothing() -> None:
     """Text of the conversation is put in as it is."""
     odd = "{0} {name} {{x}} %s $y {"
@@ -98,6 +100,7 @@ def test_braces_mean_nothing() -> None:
     assert text.count(odd) == 4
 
 
+@pytest.mark.requirement("S1.45")
 @both
 def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
     """Text, usage, name and finish reason come back; the call is hidden from streams."""
@@ -116,6 +119,7 @@ def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
     assert seen[0].get("tags") == ["nostream", "compaction"]
 
 
+@pytest.mark.requirement("S3.1")
 @both
 def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     """Its last message is the reply."""
@@ -125,6 +129,7 @@ def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     assert summary_text(ask(summarizer, request())) == "2"
 
 
+@pytest.mark.requirement("S3.1")
 @both
 def test_a_chain_may_answer_in_text(ask: Ask) -> None:
     """Anything that is no message is taken as content."""
@@ -135,6 +140,7 @@ def test_a_chain_may_answer_in_text(ask: Ask) -> None:
     assert summary_text(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
 
 
+@pytest.mark.requirement("S0.28")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -153,6 +159,7 @@ def test_the_finish_reason_is_found_under_every_name(answer: AIMessage, reason: 
     assert summarizer_of(ScriptedModel(replies=[answer])).summarize(request()).finish_reason == reason
 
 
+@pytest.mark.requirement("S0.28")
 def test_calls_are_told_even_where_they_are_malformed() -> None:
     """Either kind means that the model went on working."""
     broken = AIMessage("", invalid_tool_calls=[{"name": "read", "args": "{", "id": "a", "error": None}])
@@ -161,6 +168,7 @@ def test_calls_are_told_even_where_they_are_malformed() -> None:
         assert reply.has_tool_calls is called
 
 
+@pytest.mark.requirement("S0.49")
 def test_who_may_be_a_summarizer() -> None:
     """`digest` is the digest; an object of the protocol is taken as it is; all else is refused by name."""
     own = ReplyingSummarizer(Reply(content=GOOD))
@@ -172,6 +180,7 @@ def test_who_may_be_a_summarizer() -> None:
             summarizer_of(wrong)
 
 
+@pytest.mark.requirement("S3.23")
 @both
 def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     """Without a model, the same each time; its record goes into the next one's request."""
@@ -185,12 +194,14 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     assert "order-4711" in str(again.content)
 
 
+@pytest.mark.requirement("S3.23")
 @both
 def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
     """It is never empty."""
     assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
 
 
+@pytest.mark.requirement("S3.23")
 @both
 def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     """And hands its record on."""
@@ -205,6 +216,7 @@ def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     assert bare.content == "6 earlier messages are no longer in view."
 
 
+@pytest.mark.requirement("S0.22")
 def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
     """On a thread of its own."""
     assert bounded(lambda: threading.current_thread().daemon, 10)
@@ -219,6 +231,7 @@ def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
         assert caught.value is error
 
 
+@pytest.mark.requirement("S0.22")
 def test_a_stalled_call_is_left_behind() -> None:
     """The error names the setting."""
     release = threading.Event()
@@ -227,6 +240,7 @@ def test_a_stalled_call_is_left_behind() -> None:
     release.set()
 
 
+@pytest.mark.requirement("S0.22")
 async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> None:
     """A time-out of the call's own stays its own."""
 
@@ -242,6 +256,7 @@ async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> N
         assert caught.value is error
 
 
+@pytest.mark.requirement("S0.22")
 async def test_a_stalled_async_call_is_cancelled() -> None:
     """By time-out and by the turn's own cancellation alike."""
     ended: list[str] = []

@@ -216,6 +216,7 @@ def test_a_message_over_the_budget_shows_both_ends() -> None:
     assert shown == COUNTER.text(part.text) <= 200
 
 
+@pytest.mark.requirement("S2.26")
 def test_chunks_are_as_few_as_fit() -> None:
     """Ten messages of a tenth of the budget are one chunk, eleven are two."""
     messages = numbered([user(" one" * 50)] * 11)

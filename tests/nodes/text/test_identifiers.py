@@ -11,6 +11,7 @@ def ordinary(line: str) -> bool:
     return is_capitalized_word(line.replace("<", "", 1).replace(">", "", 1), start, end)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "line",
     [
@@ -28,6 +29,7 @@ def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str) -
     assert ordinary(line)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "line",
     [

@@ -87,6 +87,7 @@ def test_the_first_that_applies_is_taken(monkeypatch: pytest.MonkeyPatch, applie
     assert [choice.name for choice in found] == ([names[-1]] if taken_one else [])
 
 
+@pytest.mark.requirement("S2.19")
 def test_one_that_takes_nothing_away_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it names must stay: the next one is asked."""
     names = applying(monkeypatch, *NAMES.values())

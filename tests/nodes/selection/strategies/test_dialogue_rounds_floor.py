@@ -24,6 +24,7 @@ def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> 
     assert list(dict.fromkeys(plan.floor for plan in found)) == floors
 
 
+@pytest.mark.requirement("S0.39")
 def test_no_block_is_kept_where_none_is_asked_for() -> None:
     """Zero blocks stay zero in every plan."""
     assert {plan.blocks for plan in plans(CompactionSettings(tool_blocks_keep_recent=0))} == {0}

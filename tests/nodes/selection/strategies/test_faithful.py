@@ -38,6 +38,7 @@ def conversation(rounds: int) -> list[AnyMessage]:
     return [*said, asks("last", origin="JFK"), result("last", FLIGHTS)]
 
 
+@pytest.mark.requirement("S3.23")
 @given(messages=histories(), share=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
 @settings(deadline=None, max_examples=60)
 def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], share: float) -> None:
@@ -49,6 +50,7 @@ def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], sh
         return
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
     """Each value with its key where its beginning alone would have lost the rest, and the line that says so."""
     messages = conversation(8)
@@ -61,6 +63,7 @@ def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
     assert last.text.count("HAT") > 5
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     """The row and the field that the user named stay where the result that the model waits for is shortened."""
     rows = [{"lamp": f"LMP{n:03}", "weight": 1_000 + n, "warranty": 3_000 + n} for n in range(60)]
@@ -76,6 +79,7 @@ def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     assert "LMP059" not in shown
 
 
+@pytest.mark.requirement("S3.23")
 def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
     """From the first message to the last."""
     messages = conversation(8)
@@ -84,6 +88,7 @@ def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
     assert all(f"booking_id BK{number:03}Q" in text for number in range(8))
 
 
+@pytest.mark.requirement("S3.23")
 def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     """More of them, the more room there is; and a tool block stays whole."""
     messages = numbered(conversation(30))
@@ -96,6 +101,7 @@ def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     assert kept[-1] > 40
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
     """It would take room of the list and is in no request."""
     messages = conversation(8)
@@ -123,6 +129,7 @@ def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float
 HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
 
 
+@pytest.mark.requirement("S3.23")
 def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
     """A list of a few sentences comes back as its open question, and not as an error."""
     question = HumanMessage("And what did you say about the fee for the second bag?")

@@ -78,6 +78,7 @@ def test_words_in_latin_letters_count_as_whole_words_only(text: str) -> None:
     assert score(AIMessage(text + LONG), CompactionSettings()) == 2.0
 
 
+@pytest.mark.requirement("S2.22")
 def test_words_stand_beside_chinese_without_a_blank() -> None:
     """There are none between words there."""
     assert score(AIMessage("修复了error了" + LONG), CompactionSettings(keyword_languages=("en",))) == 4.5

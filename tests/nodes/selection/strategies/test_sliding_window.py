@@ -88,6 +88,7 @@ def test_system_messages_stay_wherever_they_stand() -> None:
     assert 10 not in dropped("sliding_window", numbered(waiting))
 
 
+@pytest.mark.requirement("S2.20")
 def test_a_message_between_a_call_and_its_result_is_no_part_of_the_block() -> None:
     """It leaves by its own age."""
     messages = [*talk(12)[1:], asks("a"), meta("note"), result("a"), *talk(8)[1:]]

@@ -73,6 +73,7 @@ def test_no_word_is_found_inside_another(text: str) -> None:
     )
 
 
+@pytest.mark.requirement("S2.9")
 def test_only_the_languages_that_are_asked_for() -> None:
     """Without Chinese, its words say nothing."""
     assert task_type([HumanMessage("修改文件" + LONG)], ["en"]) == "unknown"

@@ -96,6 +96,7 @@ def test_every_skill_item_leaves(name: str) -> None:
     assert left(messages) == [1, 3, 5]
 
 
+@pytest.mark.requirement("S1.27")
 def test_what_the_model_has_not_read_yet_stays() -> None:
     """A skill's prompt that was loaded just now would be gone before anyone has seen it."""
     messages = [user("u"), kind("skill_prompt"), asks("a"), result("a"), kind("skill_prompt")]
@@ -233,12 +234,14 @@ def test_rules_given_replace_those_of_their_types_only() -> None:
     assert left([user("u"), *tool_blocks(4), AIMessage("done")], type_rules=chosen.type_rules) == [0, 7, 8, 9]
 
 
+@pytest.mark.requirement("S1.34")
 def test_a_rule_for_no_type_names_the_nearest() -> None:
     """A slip of the pen is not silently without effect."""
     with pytest.raises(ValidationError, match=r"tool_resutl.*tool_result"):
         CompactionSettings(type_rules={"tool_resutl": TypeRule(action="drop")})
 
 
+@pytest.mark.requirement("S1.7")
 def test_nothing_to_take_is_no_choice() -> None:
     """A conversation within every rule is left to the last resort."""
     assert list(typed_rules(selector([user("u"), *tool_blocks(3), AIMessage("done")]), NOTHING_FITS)) == []
