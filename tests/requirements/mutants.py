@@ -255,7 +255,7 @@ def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
     """Return the lines that tests execute.
 
     A test is run for it if it has not been recorded yet, or if its file, a helper of the tests or the product has
-    changed since.
+    changed since, marks aside.
     """
     state = hashlib.sha256()
     for name in (*PRODUCT, "package", "tests"):
@@ -264,7 +264,7 @@ def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
                 state.update(file.read_bytes())
     record = ROOT / ".make" / f"reached-{state.hexdigest()[:16]}.json"
     known: dict[str, tuple[str, list[Place]]] = json.loads(record.read_text("utf-8")) if record.exists() else {}
-    files = {name: hashlib.sha256((copy.root / name.partition("::")[0]).read_bytes()).hexdigest() for name in chosen}
+    files = {name: unmarked_hash(copy.root / name.partition("::")[0]) for name in chosen}
     missing = [name for name in chosen if name not in known or known[name][0] != files[name]]
     if missing:
         found = copy.reached(missing)
@@ -272,6 +272,13 @@ def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
         record.write_text(json.dumps(known), encoding="utf-8")
     executed = {name: frozenset((path, number) for path, number in known[name][1]) for name in chosen}
     return {name: places for name, places in executed.items() if places}
+
+
+def unmarked_hash(file: Path) -> str:
+    """Return the hash of a file of tests without the lines that mark a test with requirements."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("@pytest.mark.requirement(")]
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
 
 def drawn_by(seed: int, count: int, paths: Sequence[str], copy: Copy) -> list[Mutant]:

@@ -91,6 +91,20 @@ def test_a_page_shows_rows_with_their_keys_once() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("length", "joined"), [(57, "; ORD-2; orders: id ORD-3"), (58, "; orders: id ORD-2; ORD-3")])
+def test_a_key_that_is_more_than_sixty_characters_back_is_repeated(length: int, joined: str) -> None:
+    """So that each value of a long line is read with its key; a quotation needs none."""
+    first = "x" * length
+    rows = [
+        Entry("Facts", 0, 1.0, value, path="orders", row=str(n), key="id")
+        for n, value in enumerate((first, "ORD-2", "ORD-3"))
+    ]
+    assert render_entries(rows) == f"Facts:\n- orders: id {first}{joined}"
+    said = Entry("Facts", 0, 1.0, '"ORD-2 came"', path="orders", row="1", key="id")
+    assert render_entries([rows[0], said]) == f'Facts:\n- orders: id {first}; "ORD-2 came"'
+
+
+@pytest.mark.requirement("S3.23")
 def test_what_a_call_was_given_stands_with_its_own_result() -> None:
     """Arguments are paired by position: a reused call id does not mix two calls."""
     old: list[AnyMessage] = [

@@ -80,6 +80,33 @@ def test_the_language_is_guessed(sentence: str, language: str) -> None:
     assert ("en" in languages_of(sentence)) == (language == "en")
 
 
+LATIN = ("de", "es", "fr", "pt", "it", "nl", "pl", "tr", "vi", "id", "sv")
+"""The languages besides English that a sentence of a few Latin letters may be in."""
+WITHOUT_TURKISH = tuple(language for language in LATIN if language != "tr")
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("sentence", "languages"),
+    [
+        ("Xqz.", WITHOUT_TURKISH),
+        ("Xqzé.", LATIN),
+        ("een der", WITHOUT_TURKISH),
+        ("bir een", LATIN),
+        ("een het der", ("de", "nl")),
+        ("bir ve een", ("nl", "tr")),
+        ("een het dat der auf", ("nl",)),
+        ("een about", ("en",)),
+        ("een het about", ("nl",)),
+    ],
+)
+def test_a_language_with_one_frequent_word_less_is_possible_in_a_short_sentence(
+    sentence: str, languages: tuple[str, ...]
+) -> None:
+    """Up to two frequent words; English only with the most, and Turkish only with a word or letter of its own."""
+    assert languages_of(sentence) == languages
+
+
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
