@@ -33,7 +33,7 @@ from ..gate.reply_checks import Reply
 from ..runtime.effects import Effects, either, run
 from ..runtime.finish_attempt import failure, outcome_of
 from ..runtime.ledger_io import opening_of
-from ..runtime.levels import names, untried_level
+from ..runtime.levels import names, stored_level, untried_level
 from ..runtime.node_context import NodeContext, Update
 from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
 from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
@@ -84,8 +84,7 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
         ahead = _Ahead(context, loop)
 
         def work() -> bool:
-            thread = {"gen_ai.conversation.id": ahead.thread_id or ""}
-            with acting_for(turn), span("compaction.prepare", thread):
+            with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[0]}):
                 return run(_prepared(ahead, summarize))
 
         preparations.start(place, work, context.epoch)
@@ -128,9 +127,7 @@ def _may(context: NodeContext) -> bool:
     checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.hooks)
     if asks or not checked or suspension_reason(breaker_history(context), settings):
         return False
-    level = compaction.get("level", 0) if compaction.get("levels", names(context)) == names(context) else 0
-    chain = context.fallback_chain
-    return not chain[min(level, len(chain) - 1)].is_deterministic
+    return not context.fallback_chain[stored_level(context)].is_deterministic
 
 
 def _is_in_loop(context: NodeContext) -> bool:

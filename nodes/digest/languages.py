@@ -42,7 +42,7 @@ def languages_of(sentence: str) -> tuple[str, ...]:
         return ("en",)
     least = most - 1 if most <= _FEW else most
     possible = [language for language, count in hits.items() if count >= least and language != "en"]
-    if sentence.isascii() and not hits[_BY_ENDINGS] and _BY_ENDINGS in possible and len(possible) > 1:
+    if sentence.isascii() and not hits[_BY_ENDINGS] and _BY_ENDINGS in possible:
         possible.remove(_BY_ENDINGS)
     return tuple(possible)
 

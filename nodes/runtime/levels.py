@@ -33,18 +33,22 @@ def draft_level(context: NodeContext) -> Level | None:
     return chain[draft["level"]] if known else None
 
 
+def stored_level(context: NodeContext) -> int:
+    """Return the level at which the next compaction begins: the stored one if it is of this call's chain, else 0."""
+    stored = context.compaction
+    return stored["level"] if stored.get("levels") == names(context) else 0
+
+
 def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
     """Return the first level, from the stored one on, that was not yet tried on these messages.
 
     If a failed summary changes nothing, return a level with a model, whether it was tried or not. If the
     compaction has no time left for summarizers, return a level without a model.
     """
-    chain, stored = context.fallback_chain, context.compaction
-    first = stored.get("level", 0) if stored.get("levels", names(context)) == names(context) else 0
-    first = min(first, len(chain) - 1)
+    chain, first = context.fallback_chain, stored_level(context)
     if keeps_everything(context):
         return 0 if chain[first].is_deterministic else first
-    known, late = stored.get("tried") or [], is_late(context)
+    known, late = context.compaction.get("tried") or [], is_late(context)
     following = (n for n in range(first, len(chain)) if chain[n].is_deterministic or not late)
     return next((n for n in following if tried(context, base_fingerprint, n) not in known), None)
 

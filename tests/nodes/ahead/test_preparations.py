@@ -1,9 +1,20 @@
-"""What a process remembers about the threads that it prepares summaries for."""
+"""What a process remembers about the threads that it prepares summaries for, and when a preparation begins."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.ahead import preparations
 from langgraph_compaction.nodes.ahead.preparations import Preparations
+from langgraph_compaction.nodes.ahead.prepare import _lead, _OffLoop
+from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
+from tests.graph.harness import WORDS, filler
+from tests.histories import asks, result
+
+STEP = 14
+"""Tokens of a result of five words and of a call."""
 
 
 def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,3 +24,58 @@ def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.Monk
     assert [known.pace((name, "")) is None for name in ("a", "b", "a", "c")] == [True, True, False, True]
     assert known.pace(("a", "")) is not None
     assert known.pace(("b", "")) is None
+
+
+def lead(messages: list[AnyMessage], *, usual_s: float = 20.0, pace: float | None = None) -> int:
+    """Return how many tokens before a trigger of 1,000 a preparation begins; a message costs its words and 4 more."""
+    meter = SimpleNamespace(scaled=lambda tokens: tokens)
+    context: Any = SimpleNamespace(
+        messages=messages, sizes=SimpleNamespace(trigger=1_000), counter=WORDS, meter=meter
+    )
+    return _lead(context, usual_s, pace)
+
+
+def talk(*tokens: int) -> list[AnyMessage]:
+    """Return answered rounds of so many tokens."""
+    sizes = [one - 5 for one in tokens]
+    return [one for size in sizes for one in (HumanMessage(filler(size - 4)), AIMessage("ok"))]
+
+
+@pytest.mark.requirement("S3.12")
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [((90, 40, 30), 40), ((90, 30, 40), 40), ((10,), 10), ((9,), 10), ((400,), 250)]
+)
+def test_a_preparation_begins_as_far_from_the_trigger_as_the_larger_of_the_last_two_rounds(
+    tokens: tuple[int, ...], expected: int
+) -> None:
+    """But not nearer than a hundredth of the trigger, and not farther than a quarter."""
+    assert lead(talk(*tokens)) == expected
+
+
+@pytest.mark.requirement("S3.12")
+@pytest.mark.parametrize(("pace", "steps"), [(None, 1), (10.0, 3), (11.0, 3), (20.0, 2), (2.0, 8), (1.0, 8)])
+def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_takes(
+    pace: float | None, steps: int
+) -> None:
+    """One step more than fit into the usual time, and eight at most; a step is a result and the next call."""
+    loop = [HumanMessage(filler(100)), asks("a"), result("a", filler(5)), asks("b")]
+    assert lead(loop, pace=pace) == steps * STEP
+
+
+@pytest.mark.requirement("S0.22")
+def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_preparation() -> None:
+    """It is no failure of the summarizer."""
+
+    def closed(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    async def asummarize(_: Any) -> None: ...
+
+    def summarize(_: Any) -> None:
+        raise NotImplementedError
+
+    summarizer: Any = SimpleNamespace(name="own", summarize=summarize, asummarize=asummarize)
+    loop: Any = SimpleNamespace(is_running=lambda: True, call_soon_threadsafe=closed)
+    request: Any = None
+    with pytest.raises(SummaryAbandonedError):
+        _OffLoop(summarizer, loop).summarize(request)
