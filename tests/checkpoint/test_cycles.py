@@ -52,7 +52,6 @@ WALKS: dict[str, Walk] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("circle", CIRCLES)
 def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str, walk: str) -> None:
@@ -74,7 +73,6 @@ def test_a_circle_among_what_a_run_left_is_named(saver: SQLAlchemySaver) -> None
     assert len(list(saver.list(CONFIG))) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_line_that_meets_no_circle_is_walked(saver: SQLAlchemySaver) -> None:
     """A parent that is gone ends the walk, as ever."""
     put(saver, ("a", "b", "c"))

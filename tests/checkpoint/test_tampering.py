@@ -25,7 +25,6 @@ from tests.checkpoint.tampering import (
 KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_a_damaged_row_is_named(own_url: str, keys: Keyring | None) -> None:
     """A body that is cut off, too long, or has one bit flipped in any region is an error that names the row."""

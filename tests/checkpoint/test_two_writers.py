@@ -43,7 +43,6 @@ def test_with_the_conflict_guard_no_acknowledged_input_is_lost(own_url: str, dur
     assert row.missing == 0
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_with_a_lease_no_input_is_lost(own_url: str, durability: str) -> None:
     """Two who take the lease for each run never meet: every input is acknowledged and in the thread."""

@@ -41,7 +41,6 @@ def config(thread_id: str) -> Any:
     return {"configurable": {"thread_id": thread_id}}
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 async def test_without_a_database_the_savers_own_is_used(
     kind: Any, go: Drive, database_url: str, thread_id: str

@@ -326,7 +326,6 @@ def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id
     assert found(records, thread_id + "-nobody", "oslo") == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
     """With its thread, and with an archive that is dropped."""
     archive(records, thread_id)

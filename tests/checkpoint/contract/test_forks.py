@@ -56,7 +56,6 @@ def test_a_channel_that_became_empty_has_no_value(saver: Saver, thread_id: str) 
     assert values_of(saver, full) == {"a": 1, "b": 2}
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> None:
     """What was put last is the latest and is listed first, though its id is smaller than an older one."""
     earlier, later = str(uuid6()), str(uuid6())

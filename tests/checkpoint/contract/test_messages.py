@@ -78,7 +78,6 @@ def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: s
     assert [values_of(saver, head)["messages"] for head in heads] == lists
 
 
-@pytest.mark.requirement("S3.21")
 def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: str) -> None:
     """A list of which every other message was removed is whole after its past went, in the copy too."""
     steps = Steps(ours, thread_id)

@@ -83,7 +83,6 @@ def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, t
     assert turn(saver) == ["how?", "fine"] * 3
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A large value is written with the put in which it is new, also by single statements."""
     steps = Steps(saver, thread_id)
@@ -118,7 +117,6 @@ def test_a_row_that_changed_is_read_again(
         assert found[0].checkpoint["channel_values"]["text"] == "x" * 999
 
 
-@pytest.mark.requirement("S3.21")
 def test_messages_that_are_stored_already_are_found(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:

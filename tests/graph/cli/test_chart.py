@@ -23,6 +23,7 @@ def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) ->
     assert gauge(at(tokens), 10).plain == f"{bar} {tokens} of 100 tokens (trigger 80), {left} left"
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_bar_is_as_high_as_its_request() -> None:
     """Half the limit fills half the rows, and the limit itself every row below its line."""
     columns = list(zip(*_bars(chart([50, 100, 0], at(0), 80)), strict=True))
@@ -30,6 +31,7 @@ def test_a_bar_is_as_high_as_its_request() -> None:
     assert all(column[0] == "┄" for column in columns)
 
 
+@pytest.mark.requirement("S4.37")
 def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     """A chart narrower than its requests hides no peak."""
     sizes = [10] * 999 + [100]

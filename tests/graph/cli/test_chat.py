@@ -52,6 +52,7 @@ def test_without_a_key_the_echo_says_what_it_is() -> None:
     ]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_person_sees_the_answer_and_the_gauge() -> None:
     """In a terminal's place stand plain lines: the answer, then size, trigger and limit."""
     lines = talk("Hello, ship.").output.splitlines()
@@ -89,6 +90,7 @@ def test_compact_works_at_any_size() -> None:
     assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
 
 
+@pytest.mark.requirement("S2.51", "S2.56")
 def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     """`/recall` finds what `/compact` took out of view, `/undo` brings it back, and `/pin` keeps a text."""
     told = [f"Order {n}. {STORY}" for n in range(4)]
@@ -113,11 +115,13 @@ def test_help_lists_every_command() -> None:
     assert listed == ["/compact", "/undo", "/release", "/recall", "/pin", "/status", "/help", "/quit"]
 
 
+@pytest.mark.requirement("S2.62")
 def test_compact_with_nothing_to_do_says_so() -> None:
     """On a thread that is empty or all new, `/compact` is no failure."""
     assert talk("/compact", "Hello.", "/compact").output.count("nothing to compact") == 2
 
 
+@pytest.mark.requirement("S4.37", "S4.42")
 def test_status_tells_how_the_thread_stands() -> None:
     """`/status` holds sizes, epoch, last verdict and the ledger's last rows."""
     said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact", "/status")
@@ -172,6 +176,7 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     assert len(of_kind(said, "answer")) == len(full())
 
 
+@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("line", ["keep: the ships", "保留：the ships", '{"accept": true, "focus": "the ships"}'])
 def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
     """It is the answer that the question offers for it; other JSON is unclear."""
@@ -191,6 +196,7 @@ def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> Non
     assert (status["last"], status["epoch"]) == ("declined", 0)
 
 
+@pytest.mark.requirement("S4.47")
 @pytest.mark.parametrize(
     ("env", "seen"),
     [
@@ -206,6 +212,7 @@ def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], se
     assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
 
 
+@pytest.mark.requirement("S4.23")
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     """Who leaves at the question finds it at the next start, and the turn is then finished."""
     args = ["--confirm", "--db", f"sqlite:///{tmp_path / 'chat.db'}"]
@@ -216,6 +223,7 @@ def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     assert "And then?" in of_kind(back, "answer")[0]["text"]
 
 
+@pytest.mark.requirement("S4.39")
 def test_a_message_over_the_limit_is_refused_and_the_next_one_works() -> None:
     """The person is told the sizes; the chat goes on."""
     output = talk(STORY * 10, "Hello.").output
@@ -260,6 +268,7 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     assert "The person counted." in json.dumps(script.requests[-1])
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
     """The chat says when a summary is prepared, and when it is used; each once."""
 
@@ -276,6 +285,7 @@ def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
     assert shown.count("a summary is prepared in the background") == told.count("preparing")
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("event", "line"),
     [

@@ -28,6 +28,7 @@ def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, see
     )
 
 
+@pytest.mark.requirement("S4.39")
 def test_in_a_terminal_the_choices_are_the_prompt() -> None:
     """A person sees what can be answered."""
     output = talk(*full(), "no", f"Now {STORY}", "compact", args=["--confirm"]).output
@@ -44,6 +45,7 @@ def test_a_misspelt_choice_is_asked_again() -> None:
     assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"
 
 
+@pytest.mark.requirement("S4.47")
 def test_in_chinese_the_choices_are_explained() -> None:
     """The words to type stay as they are."""
     env = NO_MODEL | {"LANGGRAPH_COMPACTION_LANGUAGE": "zh"}

@@ -29,6 +29,7 @@ def written(folder: Path, settings: str) -> str:
     return str(path)
 
 
+@pytest.mark.requirement("S4.45")
 @pytest.mark.parametrize("source", ["option", "environment", "file", "file of the environment"])
 def test_a_preset_is_named_by_any_source(tmp_path: Path, source: str) -> None:
     """And asks before the compaction, as it does by default."""
@@ -45,6 +46,7 @@ def test_a_preset_is_named_by_any_source(tmp_path: Path, source: str) -> None:
     assert (status["last"], status["rows"][0]["strategy"]) == ("committed", f"{ASKS}+digest")
 
 
+@pytest.mark.requirement("S4.29")
 @pytest.mark.parametrize(
     ("args", "variables", "questions"),
     [
@@ -65,6 +67,7 @@ def test_confirmation_is_asked_as_the_settings_say(
     assert of_kind(said, "status")[0]["last"] == "committed"
 
 
+@pytest.mark.requirement("S2.49")
 @pytest.mark.parametrize(
     ("args", "variables", "sizes"),
     [
