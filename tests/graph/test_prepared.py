@@ -75,13 +75,15 @@ def stalled() -> Iterator[StalledSummarizer]:
 
 @pytest.mark.requirement("S1.41", "S2.1", "S2.51")
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
-async def test_a_prepared_summary_is_used(go: Drive, build: Any) -> None:
+async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
+    caplog.set_level("INFO")
     summarizer = ReplyingSummarizer(REPLY)
     graph = build(ScriptedModel(), summarizer, summary_ahead=True)
     first = await go.stream(graph, NEAR, stream_mode=MODES)
     await ended()
     assert (told(first), entries(graph)) == (["preparing"], [("prepared", "ready")])
+    assert "Prepared a summary for thread 'thread': prepared ready" in caplog.text
     summarizer.reply = RuntimeError("nobody asks again")
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
@@ -236,8 +238,11 @@ def revoke(_: Any) -> None:
         (said(f"Forget the metric units, from now on use inches only. {filler(90)}"), revoke, "contradicted"),
     ],
 )
-async def test_what_no_longer_holds_is_not_used(go: Drive, given: Any, between: Any, reason: str) -> None:
-    """The turn then makes a summary of its own, and the ledger says why."""
+async def test_what_no_longer_holds_is_not_used(
+    go: Drive, given: Any, between: Any, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turn then makes a summary of its own, and the ledger and the log say why."""
+    caplog.set_level("INFO")
     rule = Reply(content="<summary>The user wants all lengths in metric units, always in centimeters.</summary>")
     summarizer = ReplyingSummarizer(rule)
     graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
@@ -248,6 +253,8 @@ async def test_what_no_longer_holds_is_not_used(go: Drive, given: Any, between: 
     assert told(second)[0] == "stale"
     assert entries(graph)[:2] == [("stale", reason), ("committed", "")]
     assert len(summarizer.requests) == 2
+    assert f"The prepared summary of thread 'thread' is not used: {reason}" in caplog.text
+    assert ("contradicts the prepared summary of thread 'thread'" in caplog.text) == (reason == "contradicted")
 
 
 @pytest.mark.requirement("S3.23")

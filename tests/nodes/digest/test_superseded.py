@@ -71,3 +71,11 @@ def test_what_stays_in_view_corrects_what_left() -> None:
 def test_what_may_be_about_something_else_replaces_nothing(later: list[AnyMessage]) -> None:
     """Only a result that names the very thing its call asked for."""
     assert SUPERSEDED not in digested(*read("a", "AB12CD", cabin="economy"), *later).text
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_list_in_another_order_replaces_nothing() -> None:
+    """Its elements have no keys by which two readings could be compared."""
+    first = read("a", "AB12CD", seats=["SEAT-12A", "SEAT-14C"])
+    then = read("b", "AB12CD", seats=["SEAT-14C", "SEAT-12A"])
+    assert SUPERSEDED not in digested(*first, *then).text
