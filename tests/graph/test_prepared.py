@@ -87,6 +87,7 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     summarizer.reply = RuntimeError("nobody asks again")
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
+    assert events(second, "PreparationEvent")[0]["seconds"] == round(ledger(graph)[0].duration_s or 0.0, 3)
     assert len(summarizer.requests) == 1
     kept = [message.id for message in values(graph)["messages"]]
     assert kept[0].startswith("summary-")
@@ -255,6 +256,45 @@ async def test_what_no_longer_holds_is_not_used(
     assert len(summarizer.requests) == 2
     assert f"The prepared summary of thread 'thread' is not used: {reason}" in caplog.text
     assert ("contradicts the prepared summary of thread 'thread'" in caplog.text) == (reason == "contradicted")
+
+
+@pytest.mark.requirement("S2.5", "S2.56")
+@pytest.mark.parametrize("wish", [{"focus": "the harbor"}, {"full": True}])
+async def test_a_wish_of_its_own_is_not_answered_with_what_was_prepared(go: Drive, wish: dict[str, Any]) -> None:
+    """A focus, and a summary of everything, make another summary than the one that was prepared."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await ended()
+    await asyncio.to_thread(CompactionThread(graph, CONFIG).compact, **wish)
+    assert [row.verdict for row in ledger(graph)][-1] == "committed"
+    assert len(summarizer.requests) == 2
+
+
+@pytest.mark.requirement("S4.25")
+async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
+    """The turn that compacts asks the summarizer."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await ended()
+    await go.invoke(graph, OVER, context={"summary_ahead": False})
+    assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
+
+
+@pytest.mark.requirement("S2.55")
+async def test_what_another_process_prepares_is_waited_for(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as that process runs, nobody is asked a second time."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    monkeypatch.setattr(use_prepared, "owner", lambda: "another process")
+    monkeypatch.setattr(use_prepared, "is_working_on", lambda _: False)
+    second = await go.stream(graph, OVER, stream_mode=MODES)
+    assert "waiting" in told(second)
+    assert (entries(graph), stalled.calls) == ([("prepared", "under_way")], 1)
 
 
 @pytest.mark.requirement("S3.23")
