@@ -64,6 +64,10 @@ SPACED: Mapping[str, Cues] = {
         r"|hör\w{0,2} auf|ab (?:jetzt|sofort|heute)|von nun an|künftig|mindestens|höchstens|maximal"
         r"|kein\w{0,2}",
         limit=r"^(?:bitte )?(?:lass(?:t|en sie)?|bleibt?|halt(?:e|et)? dich)|nicht nach (?:vorne|hinten|unten|oben)|"
+        r"(?:finger|hände) weg|^dass (?:ja )?(?:niemand|nichts)|besteh\w{1,2} (?:ich )?(?:auf|darauf)|tabu|"
+        r"(?:fliege|reise|fahre|esse|trinke|nehme|zahle|nutze|kaufe|buche|rauche) (?:ich )?.{0,30}nicht|"
+        r"ohne .{1,30} (?:buche|kaufe|nehme|zahle)|"
+        r"^(?:bitte )?(?:rühr\w?|fass\w?|ruf\w?|schreib\w?|änder\w?|buch\w?|schick\w?|nimm) .{1,80}nicht|"
         r"nur|ausschließlich|lediglich|soll|sollen|sollst|sollte\w{0,2}|bevorzug\w{1,3}|lieber"
         r"|vermeid\w{1,3}"
         r"|nicht mehr als|nicht weniger als|jede[rsmn]?|alle[rsnm]? \w{3,20}|stets|statt|anstatt"
@@ -97,6 +101,8 @@ SPACED: Mapping[str, Cues] = {
         r"|al menos|a partir de ahora|desde ahora|de ahora en adelante|sin (?:mi|preguntar|avisar|consultar)"
         r"|dej\w{1,3} de|no (?:puede|puedes|pueden|podemos|se puede)|imprescindible|exijo|requier\w{1,3}",
         limit=r"^(?:por favor,? )?(?:dej[ae]n?|mant[eé]n|limít\w{1,3}|usa|pon)|no a (?:la|el|los|las)|no al|"
+        r"^que (?:nadie|nada|sea)|como mucho|a lo sumo|ni se te ocurra|cuidado con|insisto en|"
+        r"no (?:viajo|vuelo|bebo|tomo|acepto|pago|uso|compro|reservo|conduzco|fumo)|"
         r"nada de|sol[oa]|sólo|solamente|únicamente|exclusivamente|prefier\w{1,3}|preferi\w{1,5}"
         r"|evit\w{1,4}|no quiero"
         r"|no (?:me |lo |la |les? )?\w{3,14}(?:es|as|en|an)|ningun[oa]?|ningún|cada|todos|todas"
@@ -131,6 +137,8 @@ SPACED: Mapping[str, Cues] = {
         r"|sans (?:mon|ma|me|demander|prévenir)|arrêt\w{1,3} de|ne (?:peut|peuvent|pouvez|peux) pas"
         r"|n['’]oubli\w{1,3} pas",
         limit=r"pas (?:devant|derrière|dedans|dehors)|"
+        r"^que (?:personne|rien|tout)|surtout,? (?:pas|ne|n['’])|(?:pas|hors de) question|tiens à|insiste pour|"
+        r"^(?:laisse|garde|évite|reste|prends|mets|utilise|envoie|écris|demande|préviens)|"
         r"seulement|uniquement|exclusivement|ne .{1,40} que|préf\w{2,7}|évit\w{1,3}"
         r"|^\w{3,20}ez(?:-\w{1,4})?|pas (?:de|plus)|(?:ne|n['’]) ?.{1,40}\b(?:pas|plus|aucune?|rien"
         r"|ni)|aucune?|chaque|toutes?|tous|maximum|minimum|limite"
@@ -154,7 +162,8 @@ SPACED: Mapping[str, Cues] = {
         adding=r"également|de plus|en outre|par ailleurs",
         no_rule=r"je (?:ne|n['’]) ?(?:me |m['’]|le |la |les )?(?:sais|peux|souviens|comprends|trouve"
         r"|vois|connais|suis|ai"
-        r"|arrive) .{0,20}(?:pas|plus|rien|jamais)|il (?:n['’]y a|ne marche) pas|pas de (?:problème"
+        r"|arrive) .{0,20}(?:pas|plus|rien|jamais)|toute la (?:journée|nuit|soirée|semaine)"
+        r"|il (?:n['’]y a|ne marche) pas|pas de (?:problème"
         r"|souci)",
     ),
     "pt": Cues(
@@ -164,6 +173,8 @@ SPACED: Mapping[str, Cues] = {
         r"|certifi\w{1,5}|garant\w{1,3}|no (?:máximo|mínimo)|pelo menos|a partir de agora|daqui (?:em|para)"
         r"|sem (?:meu|minha|perguntar|avisar)|não (?:pode\w{0,2}|deve\w{0,2})|pare de|deixe de|exijo",
         limit=r"^(?:por favor,? )?(?:deix[ae]m?|mantenha\w{0,2}|mantém|limite-se|use)|"
+        r"^que (?:ninguém|nada)|faço questão|nem pensar|ultrapass\w{1,4}|cuidado com|insisto em|"
+        r"não (?:viajo|voo|bebo|tomo|aceito|pago|uso|compro|reservo|conduzo|dirijo|fumo)|"
         r"nada de|seja|só|somente|apenas|exclusivamente|unicamente|prefir\w{1,3}|prefer\w{1,5}"
         r"|evit\w{1,3}|não \w{3,14}(?:e|em|a|am|es|as)|não quer\w{1,3}"
         r"|nenhuma?|cada|todos|todas|todo|toda|máximo|mínimo|limite|orçamento|menos de|mais de"
@@ -190,6 +201,8 @@ SPACED: Mapping[str, Cues] = {
         r"|puoi|possono|deve)"
         r"|smett\w{1,4} di|assolutamente",
         limit=r"^(?:per favore,? )?(?:lasci[ao]\w{0,2}|manten\w{1,3}|tieni|attien\w{1,3}|usa)|non (?:davanti|dietro)|"
+        r"^che (?:nessuno|niente)|guai a|mi raccomando|ci tengo|insisto|(?:non )?oltre (?:i|le|gli|l['’]|\d)|"
+        r"non (?:viaggio|volo|mangio|bevo|prendo|accetto|pago|uso|compro|prenoto|guido|fumo)|"
         r"niente|sii|solo|soltanto|solamente|unicamente|esclusivamente|prefer\w{2,5}|evita\w{0,2}"
         r"|non \w{3,14}(?:re|te|i)|non vogli\w{1,3}|nessun\w?"
         r"|ogni|tutt[ieoa]|massimo|minimo|limite|budget|meno di|più di|invece di|piuttosto che"
@@ -216,6 +229,9 @@ SPACED: Mapping[str, Cues] = {
         r"|zonder (?:mijn|eerst|te)"
         r"|stop met|absoluut|beslist|dient|dienen",
         limit=r"^(?:alsjeblieft,? )?(?:laat|houd|hou|blijf|gebruik)|"
+        r"hooguit|ten hoogste|telkens|sta erop|niet (?:duurder|later|eerder)|"
+        r"(?:reis|vlieg|eet|drink|neem|betaal|gebruik|koop|boek|rook) ik (?:\w{1,20} )?niet|"
+        r"ik (?:reis|vlieg|eet|drink|neem|betaal|gebruik|koop|boek|rook) .{0,30}niet|"
         r"alleen|slechts|uitsluitend|enkel|liever|voorkeur|vermijd\w{0,2}|geen .{1,30} (?:voor|na"
         r"|zonder|bij)|aan niemand|houd|niet (?:meer|voor|na|zonder)|wil geen|wil niet|elke?"
         r"|ieder\w?|alle|steeds"
@@ -243,6 +259,8 @@ SPACED: Mapping[str, Cues] = {
         r"|mogą|powin\w{1,4})"
         r"|przestań",
         limit=r"^(?:proszę,? )?(?:zostaw\w{0,3}|trzymaj\w{0,3}|zachowaj\w{0,3}|używaj\w{0,3})|"
+        r"niech|najwyżej|nie (?:rób|bierz|pisz|mów|płać|chodź|wchodź)(?:cie)?|przekr[ao]cz\w{1,4}|zależy mi|nalegam|"
+        r"nie (?:podróżuję|latam|jeżdżę|jem|piję|biorę|przyjmuję|płacę|używam|kupuję|rezerwuję|palę)|poniżej|powyżej|"
         r"tylko|wyłącznie|jedynie|wol[ęi]\w{0,3}|preferuj\w{1,2}|unikaj\w{0,3}|nie \w{3,14}(?:j|jcie"
         r"|cie)|nie chc\w{1,4}|żadn\w{1,4}|każd\w{1,4}"
         r"|wszystki\w{1,3}|wszystkie|limit\w{0,3}|budżet\w{0,3}|mniej niż|więcej niż|zamiast|oprócz"
@@ -266,7 +284,7 @@ SPACED: Mapping[str, Cues] = {
         r"|yasak\w{0,4}"
         r"|gerek\w{0,5}|lazım|şart\w{0,3}|sakın|en (?:az|fazla|çok)|bundan (?:sonra|böyle)|emin ol\w{0,5}"
         r"|\w{2,20}m[ae]l[ıi](?:s[ıi]n|y[ıi]m|y[ıi]z|d[ıi]r)?|\w{2,20}m[ae](?:y[ıi]n(?:[ıi]z)?|s[ıi]n)",
-        limit=r"\w{2,20}s[ıiuü]n|\w{2,20}m[ae]m|sadece|yalnızca|yalnız|tercih\w{0,8}|kaçın\w{0,6}"
+        limit=r"bırak\w{0,5}|\w{2,20}s[ıiuü]n|\w{2,20}m[ae]m|sadece|yalnızca|yalnız|tercih\w{0,8}|kaçın\w{0,6}"
         r"|\w{2,20}m[ıiuü]yorum|istem\w{2,8}|hiç|her|bütün|tüm"
         r"|limit\w{0,3}|bütçe\w{0,4}|sınır\w{0,4}|yerine|hariç|dışında|olmadıkça|önce|içinde"
         r"|alerji\w{0,4}|vejetaryen"
@@ -285,7 +303,8 @@ SPACED: Mapping[str, Cues] = {
         duty=r"phải|không (?:được|bao giờ|thể)|đừng|chớ|luôn(?: luôn)?|cấm|bắt buộc|nhất (?:định|thiết)"
         r"|tuyệt đối|cần phải"
         r"|bảo đảm|đảm bảo|tối (?:đa|thiểu)|ít nhất|nhiều nhất|từ (?:nay|giờ|bây giờ)|nghiêm cấm",
-        limit=r"chỉ|duy nhất|nên|thích|ưu tiên|tránh|không muốn|mỗi|mọi|tất cả|giới hạn|ngân sách|dưới|trên"
+        limit=r"không quá|vượt quá|miễn là|yêu cầu|"
+        r"chỉ|duy nhất|nên|thích|ưu tiên|tránh|không muốn|mỗi|mọi|tất cả|giới hạn|ngân sách|dưới|trên"
         r"|thay vì|trừ|trừ khi|trước khi|trong vòng|dị ứng|ăn chay|bảo mật|quan trọng|chính xác|gọi tôi",
         wish=r"vui lòng|xin|làm ơn|hãy|tôi muốn|mong",
         revoking=r"nghĩ lại|đổi ý|quên .{0,30}(?:đi|tôi (?:nói|bảo))|bỏ qua|hóa ra|rốt cuộc|trước đây"
@@ -300,7 +319,8 @@ SPACED: Mapping[str, Cues] = {
         duty=r"harus|wajib|jangan(?:lah)?|selalu|tidak (?:boleh|pernah)|dilarang|pastikan"
         r"|paling (?:banyak|sedikit|lambat)"
         r"|maksimal|minimal|mulai sekarang|tanpa (?:izin|bertanya)|sama sekali|perlu",
-        limit=r"hanya|cuma|sebaiknya|lebih suka|hindari|tidak mau|tidak ingin|setiap|semua|batas|anggaran"
+        limit=r"tidak lebih|asalkan|melebihi|utamakan|"
+        r"hanya|cuma|sebaiknya|lebih suka|hindari|tidak mau|tidak ingin|setiap|semua|batas|anggaran"
         r"|kurang dari|lebih dari|daripada|kecuali|sebelum|dalam waktu|alergi|vegetarian|vegan"
         r"|rahasia|penting|persis"
         r"|panggil saya",
@@ -318,7 +338,9 @@ SPACED: Mapping[str, Cues] = {
         duty=r"måste|får|aldrig|alltid|skall|förbjudet|obligatorisk\w?|under inga omständigheter|absolut"
         r"|se till"
         r"|minst|högst|max|från och med nu|hädanefter|utan att|sluta|behöver",
-        limit=r"bara|endast|enbart|ska|bör|föredrar|hellre|undvik|vill inte|inte ha|varje|alla"
+        limit=r"^låt|inte (?:mer|senare|dyrare)|insisterar|överstiga|"
+        r"jag (?:reser|flyger|äter|dricker|tar|betalar|använder|köper|bokar|röker) (?:.{1,30} )?inte|"
+        r"bara|endast|enbart|ska|bör|föredrar|hellre|undvik|vill inte|inte ha|varje|alla"
         r"|gräns\w{0,3}|budget"
         r"|mindre än|mer än|i stället för|istället för|utom|förutom|om inte|innan|inom|senast"
         r"|allergisk\w?|vegetarian"
@@ -342,7 +364,11 @@ SPACED: Mapping[str, Cues] = {
         r"|не больше|не меньше|не раньше|как минимум|максимум|минимум|отныне|впредь|с этого момента"
         r"|без (?:моего|моей)"
         r"|перестань\w{0,2}|не (?:смей|допускай)\w{0,2}|следует",
-        limit=r"\w{3,20}(?:йте|ите|ьте)(?:сь)?|только|лишь|исключительно|предпочит\w{2,4}|лучше"
+        limit=r"\w{3,20}(?:йте|ите|ьте)(?:сь)?|"
+        r"пусть|чтобы (?:никто|ничего|не)|настаиваю|не (?:дороже|дешевле|выше|ниже|дольше|ближе|дальше)|в пределах|"
+        r"не (?:летаю|езжу|ем|пью|беру|принимаю|плачу|пользуюсь|покупаю|бронирую|курю)|оставь|"
+        r"^\w{2,15}(?:ай|уй|яй) (?:мне|меня|нам|мо\w{1,4})|"
+        r"только|лишь|исключительно|предпочит\w{2,4}|лучше"
         r"|избега\w{2,4}|не \w{2,18}(?:йте|ите|ьте|ь|й)|не хо\w{1,4}|никак\w{1,4}|ни один\w?"
         r"|кажд\w{1,4}"
         r"|всех?|любо\w{1,3}|лимит\w{0,3}|бюджет\w{0,3}|предел\w{0,3}|меньше|больше|вместо|кроме"
@@ -373,7 +399,11 @@ SPACED: Mapping[str, Cues] = {
         r"|заборонен\w{1,2}|заборон\w{2,5}|в жодному разі|за жодних|переконайтес\w{1,2}|не більше"
         r"|не менше|не пізніше"
         r"|щонайменше|щонайбільше|максимум|мінімум|відтепер|надалі|без (?:мого|моєї)|припини\w{0,3}",
-        limit=r"\w{3,20}(?:йте|іть|ьте)(?:ся)?|тільки|лише|виключно|винятково|волію|краще|уника\w{2,4}"
+        limit=r"\w{3,20}(?:йте|іть|ьте)(?:ся)?|"
+        r"нехай|хай|щоб (?:ніхто|нічого|не)|наполягаю|не (?:дорожче|дешевше|вище|нижче|довше|ближче|далі)|у межах|"
+        r"не (?:літаю|їжджу|їм|п['’ʼ]ю|беру|приймаю|плачу|користуюся|купую|бронюю|палю)|залиш|"
+        r"^\w{2,15}(?:ай|уй|яй) (?:мені|мене|нам|мо\w{1,4})|"
+        r"тільки|лише|виключно|винятково|волію|краще|уника\w{2,4}"
         r"|не \w{2,18}(?:йте|іть|ьте|ь|й)|не хо\w{1,4}|жодн\w{1,4}|кож\w{2,4}|усіх?|всіх?"
         r"|ліміт\w{0,3}|бюджет\w{0,3}|межа|менше|більше|замість|крім|окрім|якщо не|перш ніж|перед"
         r"|протягом|алергі\w{1,3}"
@@ -395,7 +425,10 @@ SPACED: Mapping[str, Cues] = {
         duty=r"يجب|لا ?بد|ينبغي|لا يجوز|لا يمكن|ممنوع|يمنع|محظور|أبد[اً]{1,2}|دائم[اً]{1,2}|إياك|احذر"
         r"|ضروري|إلزامي|مطلقا"
         r"|على الأقل|على الأكثر|كحد (?:أقصى|أدنى)|من الآن فصاعدا|تأكد|لا ت\w{2,12}|توقف عن|دون إذني",
-        limit=r"اجعل|لا تعط|لن \w{2,12}|فقط|حصرا|لا أريد|لا أحب|أفضل|تجنب|كل|جميع|أي|حد|ميزانية|أقل من"
+        limit=r"اجعل|لا تعط|لن \w{2,12}|"
+        r"ألا |حذار|أصر|بشرط|ما عدا|سوى|لا غير|استأذن|لا (?:يزيد|يقل|يتجاوز)|"
+        r"^(?:اترك|دع)|لا (?:أسافر|أطير|آكل|أشرب|آخذ|أقبل|أدفع|أستخدم|أشتري|أحجز|أدخن)|"
+        r"فقط|حصرا|لا أريد|لا أحب|أفضل|تجنب|كل|جميع|أي|حد|ميزانية|أقل من"
         r"|أكثر من|بدلا من|باستثناء|إلا|ما لم|قبل"
         r"|خلال|حساسية|نباتي\w?|سري\w?|مهم|بالضبط",
         wish=r"من فضلك|رجاء|أرجو|أريد|أود|لو سمحت|أحتاج",
@@ -428,7 +461,9 @@ UNSPACED: Mapping[str, Cues] = {
         r"|ないで(?:ね|下さい|ほしい|欲しい)"
         r"|しないこと|するな[。！]?$|必要があ|必須|以内|以下|以上|まで(?:に|とし)|最大|最低|今後は"
         r"|これからは|勝手に|ないよう",
-        limit=r"お願いします|困り|困る|結構です|にします|だけ|のみ|しか|避け|控え|好き|好み|たくな"
+        limit=r"お願いします|困り|困る|結構です|にします|"
+        r"ないこと|はしません|(?:乗|飲|食べ|吸|使|買|泊ま)[りいみわべ]?ません|そのまま|厳守|不可|未満|超え|なしで|やめて|"
+        r"だけ|のみ|しか|避け|控え|好き|好み|たくな"
         r"|てほしい|て欲しい|優先|すべて|全て|全部|毎回|ごとに|予算|上限|下限|限り"
         r"|代わりに|ではなく|以外|除[いくき]|前に|アレルギー|ベジタリアン|ビーガン|内緒|秘密|重要"
         r"|大事|呼んで|にしてください"
@@ -450,7 +485,9 @@ UNSPACED: Mapping[str, Cues] = {
         r"|(?:으면|면) ?안 ?(?:돼|됩|된|되)|(?:해|아|어|여|라)야 ?(?:합|해|하|만|돼|됩)|물어봐야"
         r"|필수|의무|이상|이하|최대|최소|앞으로는"
         r"|지금부터|없이는|허락 ?없이",
-        limit=r"세요|부탁|않을|만 ?(?:사용|써|쓰|가능|예약|보내)|만 |오직|오로지|피해|삼가|싫|원하지|선호"
+        limit=r"세요|부탁|않을|"
+        r"(?:으로|로)만|(?:하지|타지|먹지|마시지|쓰지|사지) ?않(?:습니다|아요)|그대로|미만|초과|"
+        r"만 ?(?:사용|써|쓰|가능|예약|보내)|만 |오직|오로지|피해|삼가|싫|원하지|선호"
         r"|모든|모두|전부|매번|마다|예산|한도|이내|까지"
         r"|대신|제외|빼고|전에|알레르기|채식|비건|비밀|중요|정확히|불러|넘지|않(?:게|도록|았으면)|좋겠",
         wish=r"주세요|주십시오|부탁|바랍니다|원합니다|싶습니다|싶어요|해줘|필요합니다",
@@ -467,7 +504,9 @@ UNSPACED: Mapping[str, Cues] = {
         r"|सख्त|बिल्कुल न|हरगिज"
         r"|कम से कम|ज़्यादा से ज़्यादा|अधिकतम|न्यूनतम|अब से|आगे से|बिना पूछे|न करें|न भेज|सुनिश्चित"
         r"|किसी भी (?:हाल|सूरत)",
-        limit=r"केवल|सिर्फ|सिर्फ़|बस |पसंद|बेहतर|बचें|नहीं चाहि|नहीं चाहत|हर |सभी|सब |सीमा|बजट|से कम"
+        limit=r"से ऊपर|तक ही|ही चाहि|शर्त|ध्यान रख|कतई|रहने द|"
+        r"नहीं (?:खात|पीत|लेत|जात|देत|उड़त)|(?:सफ़र|सफर|यात्रा) नहीं|"
+        r"केवल|सिर्फ|सिर्फ़|बस |पसंद|बेहतर|बचें|नहीं चाहि|नहीं चाहत|हर |सभी|सब |सीमा|बजट|से कम"
         r"|से ज़्यादा|से अधिक|के बजाय|की जगह"
         r"|को छोड़कर|जब तक|से पहले|के अंदर|एलर्जी|शाकाहारी|गोपनीय|महत्वपूर्ण|ठीक ",
         wish=r"कृपया|प्लीज़|चाहता|चाहती|निवेदन|मेहरबानी|दीजिए|करें",
@@ -480,7 +519,8 @@ UNSPACED: Mapping[str, Cues] = {
     "th": Cues(
         duty=r"ห้าม|ต้อง|อย่า|เสมอ|เด็ดขาด|จำเป็น|ไม่ควร|ไม่เกิน|อย่างน้อย|อย่างมาก|มากที่สุด|ทุกครั้ง"
         r"|ต่อไปนี้|นับจากนี้|ไม่อนุญาต|บังคับ",
-        limit=r"เฉพาะ|เท่านั้น|เพียง|แค่|ควร|ชอบ|เลี่ยง|ไม่ต้องการ|ไม่อยาก|ทุก|ทั้งหมด|งบ|จำกัด|น้อยกว่า"
+        limit=r"ไม่เอา|งด|"
+        r"เฉพาะ|เท่านั้น|เพียง|แค่|ควร|ชอบ|เลี่ยง|ไม่ต้องการ|ไม่อยาก|ทุก|ทั้งหมด|งบ|จำกัด|น้อยกว่า"
         r"|มากกว่า|แทน|ยกเว้น"
         r"|ก่อน|ภายใน|แพ้|มังสวิรัติ|เจ|ความลับ|สำคัญ|เรียกผม|เรียกฉัน",
         wish=r"กรุณา|โปรด|ช่วย|ขอ|อยาก|ต้องการ",

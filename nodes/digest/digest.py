@@ -21,7 +21,7 @@ from .step_extraction import errors, steps
 
 _SHARES: dict[Section, float] = {
     "Goal": 0.12,
-    "Rules": 0.3,
+    "Rules": 0.5,
     "Earlier": 0.3,
     "Facts": 0.9,
     "Steps": 0.1,

@@ -27,9 +27,14 @@ _STATEMENT_WORDS = 4
 """Smallest number of words of a statement; two Chinese characters count as one word."""
 
 _WRAPPED = Pattern(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
-_BREAK = Pattern(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；।؟۔])|;\s++|\n++|(?<=\s)[-*•]\s++")
-"""Pattern for the end of a sentence. No alternative starts with white space, because a long run of white space would
-be scanned again from each of its characters. The caller strips white space around a sentence."""
+_MONTH = "Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+_BREAK = Pattern(
+    rf"(?<=[.!?])(?<!\d\.)[\"')\]]*+\s++(?=\S)|(?<=\d\.)[\"')\]]*+\s++(?!(?:{_MONTH})\b|[a-zà-ÿ])(?=\S)"
+    r"|(?<=[。！？；।؟۔])|;\s++|\n++|(?<=\s)[-*•]\s++"
+)
+"""Pattern for the end of a sentence. A period after a number ends no sentence if a German month or a small letter
+follows, as in `12. Oktober` and in the Polish `12. dnia`. No alternative starts with white space, because a long run
+of white space would be scanned again from each of its characters. The caller strips white space around a sentence."""
 _BULLET = Anchored(r"\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
 
 _NOT_A_RULE = Pattern(

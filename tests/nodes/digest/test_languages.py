@@ -1,19 +1,24 @@
 """Rules in twenty languages: they are recognized, and survive eight compactions, also with a model that loses all."""
 
+from random import Random
+
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph.lab.evaluation.dialogues import (
     LossySummarizer,
     after_compactions,
     kept,
     listed_rules,
+    round_of,
 )
 from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.evaluation.rules_by_language import REMARKS, RULES
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.digest.languages import languages_of
-from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, strength_of
+from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, own_sentences, strength_of
 
 FAITHFUL = CompactionSettings(preset="faithful")
 
@@ -163,3 +168,69 @@ def test_questions_for_information_and_acceptances_set_no_rule(sentence: str) ->
 def test_orders_without_please_are_rules(sentence: str) -> None:
     """In several languages; also a request in the form of a question, and an acceptance with a condition."""
     assert strength_of(sentence) >= FIRM
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Finger weg von meinem zweiten Konto.",
+        "Ohne Frühstück buche ich nichts.",
+        "Je tiens à garder la même place.",
+        "Que nadie toque mi reserva.",
+        "Como mucho puedo pagar cien euros.",
+        "Guai a cambiare la data.",
+        "Di notte non viaggio.",
+        "Voo noturno, nem pensar.",
+        "'s Nachts reis ik niet.",
+        "Najwyżej sto złotych.",
+        "Ночью я не летаю.",
+        "夜の移動はしません。",
+        "밤에는 이동하지 않습니다.",
+        "اترك حجزي كما هو.",
+    ],
+)
+def test_rules_need_no_verb_of_duty(sentence: str) -> None:
+    """Idioms of a ban, amounts, and habits of the user set rules too."""
+    assert strength_of(sentence) >= FIRM
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Hier il a plu toute la journée.",
+        "A minha irmã mora em Braga há três anos.",
+        "Ayer llovió durante horas.",
+        "昨日は一日中雨でした。",
+        "언니는 삼 년째 부산에 살아요.",
+        "Моя сестра три года живёт в Казани.",
+    ],
+)
+def test_further_remarks_set_no_rule(remark: str) -> None:
+    """They have words such as `all`, and demand nothing."""
+    assert strength_of(remark) < FIRM
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Nie vor dem 12. Oktober. Danke.", ("Nie vor dem 12. Oktober.", "Danke.")),
+        ("Nigdy przed 12. dniem miesiąca.", ("Nigdy przed 12. dniem miesiąca.",)),
+        ("Book seat 12. Never pay more.", ("Book seat 12.", "Never pay more.")),
+    ],
+)
+def test_an_ordinal_number_ends_no_sentence(text: str, sentences: tuple[str, ...]) -> None:
+    """A rule with a date in German or Polish stays whole."""
+    assert own_sentences(text) == sentences
+
+
+@pytest.mark.parametrize("language", ["de", "ru", "hi"])
+def test_rules_outlast_the_facts_of_a_small_digest(language: str) -> None:
+    """Rules that take half of the tokens come before identifiers that calls have used."""
+    rules = RULES[language]
+    said: list[AnyMessage] = [HumanMessage(" ".join(rules))]
+    for number in range(20):
+        said += round_of(Random(number))  # noqa: S311 - no secret; the seed repeats the dialogue
+    needed = approximate_counter().text("\n".join(rules))
+    text = digest(said, budget=int(2.4 * needed), counter=approximate_counter(), sections=("Rules", "Facts")).text
+    assert [rule for rule in rules if rule not in text] == []
+    assert "Facts:" in text
