@@ -115,16 +115,19 @@ class _Job(NamedTuple):
     queued_at: float
     """`time.perf_counter()` when the job was queued."""
 
-    def do(self) -> None:
-        """Run the call, unless its caller no longer waits."""
+    def do(self, done: Callable[[], object]) -> None:
+        """Run the call, unless its caller no longer waits; call `done` before the caller gets the result."""
         if not self.future.set_running_or_notify_cancel():
+            done()
             return
         record("database.wait", time.perf_counter() - self.queued_at)
         try:
             result = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting caller
+            done()
             self.future.set_exception(error)
         else:
+            done()
             self.future.set_result(result)
 
 
@@ -134,19 +137,23 @@ class _Pool:
     def __init__(self, size: int) -> None:
         self.threads: list[Thread] = []
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._idle: SimpleQueue[None] = SimpleQueue()
-        """Queue with one item for each worker thread that waits for a job."""
+        self._unfinished: SimpleQueue[None] = SimpleQueue()
+        """Queue with one item for each job that is queued or running."""
         self._startable: SimpleQueue[None] = SimpleQueue()
         """Queue with one item for each worker thread that can still be started below the limit."""
         for _ in range(size):
             self._startable.put(None)
 
     def submit(self, job: _Job) -> None:
-        """Queue a job; start a worker thread if all are busy and the limit is not reached."""
+        """Queue a job; start a worker thread if there are more jobs than threads and the limit is not reached."""
+        self._unfinished.put(None)
         self._jobs.put(job)
-        if not _taken(self._idle) and _taken(self._startable):
+        if self._unfinished.qsize() > len(self.threads) and _taken(self._startable):
             thread = Thread(
-                target=_work, args=(self._jobs, self._idle), name=f"compaction-database-{next(_numbers)}", daemon=True
+                target=_work,
+                args=(self._jobs, self._unfinished.get_nowait),
+                name=f"compaction-database-{next(_numbers)}",
+                daemon=True,
             )
             _POOLS.add(self)
             _register_exit_hook()
@@ -167,16 +174,9 @@ def _taken(items: SimpleQueue[None]) -> bool:
     return True
 
 
-def _work(jobs: SimpleQueue[_Job | None], idle: SimpleQueue[None]) -> None:
-    while True:
-        try:
-            job = jobs.get_nowait()
-        except Empty:
-            idle.put(None)
-            job = jobs.get()
-        if job is None:
-            return
-        job.do()
+def _work(jobs: SimpleQueue[_Job | None], done: Callable[[], object]) -> None:
+    while (job := jobs.get()) is not None:
+        job.do(done)
         del job  # while this thread waits for the next job, the objects of the last job can be freed
 
 
