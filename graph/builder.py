@@ -34,7 +34,7 @@ from .chat_model import named_model
 from .database import records_for
 from .exclusive_runs import ExclusiveGraph
 from .recall_tool import recall_tool
-from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
+from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, Router, after_model, after_tools, by_step
 
 RECURSION_LIMIT = 1_000
 """Largest number of steps in one run; LangGraph's default would let a loop call the model thousands of times."""
@@ -119,7 +119,7 @@ def create_compacting_agent(
     _add_nodes(graph, dependencies, AGENT_EDGES, {"model": retry_policy})
     graph.add_node("tools", tool_node)
     direct = frozenset(tool.name for tool in known if tool.return_direct)
-    graph.add_conditional_edges("tools", after_tools(direct), TOOLS_EDGES)
+    graph.add_conditional_edges("tools", Router(after_tools(direct)), TOOLS_EDGES)
     return _compiled(graph, checkpointer, store, name)
 
 
@@ -176,7 +176,7 @@ def _add_nodes(
     """Add each node that is a key of `edges`, with its edges."""
     for name, targets in edges.items():
         graph.add_node(name, CompactionNode(name, NODES[name], dependencies), retry_policy=retries.get(name))
-        graph.add_conditional_edges(name, after_model if name == "model" else by_step(name), targets)
+        graph.add_conditional_edges(name, Router(after_model if name == "model" else by_step(name)), targets)
     graph.add_edge(START, "token_check")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END
 from langgraph.types import Send
 
@@ -39,17 +40,41 @@ COMPACTION_EDGES: dict[str, Edges] = {
 TOOLS_EDGES: Edges = {"results": "token_check", "returned directly": END}
 
 
-def by_step(node: str) -> Callable[[State], str | list[Send]]:
+Target = str | list[Send]
+"""What a router returns: a word of the path map, or tasks."""
+
+
+class Router(Runnable[State, Target]):
+    """A conditional edge: a function that chooses where a turn goes on.
+
+    Under `ainvoke` LangGraph runs a plain function in an OS thread, and traces it as a run of its own. Both take
+    longer than the choice, which only reads the state. This class does neither.
+    """
+
+    def __init__(self, choose: Callable[[State], Target]) -> None:
+        self.name = choose.__name__
+        self._choose = choose
+
+    def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Target:  # noqa: A002, ARG002 - LangChain's signature
+        """Return the choice."""
+        return self._choose(input)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Target:  # noqa: A002, ARG002 - LangChain's signature
+        """Return the choice."""
+        return self._choose(input)
+
+
+def by_step(node: str) -> Callable[[State], Target]:
     """Return the router behind `node`: it returns the word that the transition table gives to the stored step."""
     words = NEXT[node]
 
-    def route(state: State) -> str | list[Send]:
+    def route(state: State) -> Target:
         return words.get(_step(state)) or [Send("token_check", state)]
 
     return route
 
 
-def after_model(state: State) -> str | list[Send]:
+def after_model(state: State) -> Target:
     """Return one task per tool call, so that a resumed run repeats only failed calls; without calls, the step."""
     if _step(state) == "tools":
         last = state["messages"][-1]
