@@ -18,6 +18,7 @@ from ..telemetry import database_call
 from . import reclaim, schema, urls
 from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn
 from .row_codec import Keyring
+from .thread_row import keep_cached_threads
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
 T = TypeVar("T")
@@ -143,10 +144,16 @@ class Database:
     def statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
         """Run a statement as a transaction of its own, and return how many rows it changed.
 
-        On PostgreSQL this is one round trip, once a transaction has checked the version of the tables.
+        The statement must change no row of a thread, because cached rows of threads stay valid. On PostgreSQL this is
+        one round trip, once a transaction has checked the version of the tables.
         """
         with (self.single_statements if self.can_read_at_once else self.write)() as conn:
-            return conn.execute(statement, dict(values)).rowcount
+            if not self.caches_thread_rows:
+                return conn.execute(statement, dict(values)).rowcount
+            before = self.change_stamp(conn)
+            changed = conn.execute(statement, dict(values)).rowcount
+            keep_cached_threads(conn, before, self.change_stamp(conn))
+            return changed
 
     def retry(self, transaction: Callable[[], T]) -> T:
         """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""

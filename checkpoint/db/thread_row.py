@@ -237,6 +237,13 @@ def cache_threads(conn: sa.Connection, stamp: tuple[int, int], threads: Mapping[
     return last
 
 
+def keep_cached_threads(conn: sa.Connection, before: tuple[int, int], after: tuple[int, int]) -> None:
+    """Keep the cached threads valid across changes that concern no thread: those between the two stamps."""
+    last: CachedThreads | None = conn.info.get(_CACHE_KEY)
+    if last is not None and last.stamp == before:
+        last.stamp = after
+
+
 def _store_salt(conn: sa.Connection, thread: int, body: bytes) -> None:
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=body))
 

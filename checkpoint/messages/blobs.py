@@ -1,12 +1,12 @@
 """Large values that are not messages: each value is stored once per thread, under a number."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import sqlalchemy as sa
 
 from ..db import tables
-from ..db.statements import any_of, in_groups
+from ..db.statements import any_of, in_groups, insert_new
 from ..db.thread_row import Thread, note
 from ..db.write_recorder import WriteRecorder
 from ..errors import RowError
@@ -23,28 +23,53 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
     if not values:
         return []
     hashes = [thread.codec.lookup_hash(content_hash(value)) for value in values]
-    known: dict[bytes, int] = {}
     remembered = thread.known.blobs
-    known.update((lookup_hash, remembered[lookup_hash]) for lookup_hash in hashes if lookup_hash in remembered)
-    recording = isinstance(conn, WriteRecorder)
-    for size, group in in_groups([] if recording else [name for name in hashes if name not in known]):
-        rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
-        known.update((bytes(lookup_hash), number) for lookup_hash, number in rows)
-    new: list[dict[str, object]] = []
-    for value, lookup_hash in zip(values, hashes, strict=True):
-        if lookup_hash not in known:
-            known[lookup_hash] = number = thread.next_blob
-            thread.next_blob += 1
-            body = thread.codec.encode(f"blob {number}", value)
-            new.append({"thread": thread.id, "number": number, "hash": lookup_hash, "body": body})
-    if isinstance(conn, WriteRecorder):
-        for row in new:
-            conn.insert(tables.blob, row)
-    elif new:
-        conn.execute(sa.insert(tables.blob), new)
+    known = {lookup_hash: remembered[lookup_hash] for lookup_hash in hashes if lookup_hash in remembered}
+    new = {name: value for name, value in zip(hashes, values, strict=True) if name not in known}
+    # a single value, the usual case, need not be looked up: the insert tells whether the value is new
+    if len(new) > 1 and not isinstance(conn, WriteRecorder):
+        known.update(_numbers(conn, thread, list(new)))
+        new = {name: value for name, value in new.items() if name not in known}
+    known.update(_insert(conn, thread, new))
     for lookup_hash in hashes:
         note(remembered, lookup_hash, known[lookup_hash])
     return [known[lookup_hash] for lookup_hash in hashes]
+
+
+def _numbers(conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the numbers of the stored values by lookup hash."""
+    found: dict[bytes, int] = {}
+    for size, group in in_groups(hashes):
+        rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
+        found.update((bytes(lookup_hash), number) for lookup_hash, number in rows)
+    return found
+
+
+def _insert(conn: sa.Connection, thread: Thread, new: Mapping[bytes, bytes]) -> dict[bytes, int]:
+    """Store values, and return their numbers by lookup hash.
+
+    Nothing is stored if there is only one value and the thread already has it: then its number is returned.
+    """
+    numbers = {lookup_hash: thread.next_blob + at for at, lookup_hash in enumerate(new)}
+    rows = [
+        {
+            "thread": thread.id,
+            "number": numbers[name],
+            "hash": name,
+            "body": thread.codec.encode(f"blob {numbers[name]}", value),
+        }
+        for name, value in new.items()
+    ]
+    if len(rows) == 1 or isinstance(conn, WriteRecorder):
+        if not all(insert_new(conn, tables.blob, row) for row in rows):
+            if found := _numbers(conn, thread, list(new)):
+                return found
+            name = thread.codec.describe(f"blob {thread.next_blob}")
+            raise RowError(f"{name} exists, but the thread's row counts fewer blobs")
+    elif rows:
+        conn.execute(sa.insert(tables.blob), rows)
+    thread.next_blob += len(rows)
+    return numbers
 
 
 def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int, bytes]:

@@ -246,8 +246,13 @@ def approximate_counter() -> TokenCounter:
 
 
 def _approximate_count(text: str) -> int:
-    wide = sum(character >= "⺀" for character in text)
+    wide = _wide_characters(text)
     return wide + math.ceil((len(text) - wide) / 4)
+
+
+def _wide_characters(text: str) -> int:
+    """Return the number of Chinese, Japanese, Korean and other wide characters of a text."""
+    return 0 if text.isascii() else sum(character >= "⺀" for character in text)
 
 
 def chars_counter(divisor: int) -> TokenCounter:
@@ -271,7 +276,7 @@ def cjk_aware_counter() -> TokenCounter:
 
 
 def _cjk_aware_count(text: str) -> int:
-    wide = sum(character >= "⺀" for character in text)
+    wide = _wide_characters(text)
     narrow = _WIDE.sub(" ", text)
     words = sum(math.ceil(len(word) / _WORD_LETTERS) for word in _WORD.findall(narrow))
     digits, others = len(_DIGITS.findall(narrow)), len(_OTHER.findall(narrow))

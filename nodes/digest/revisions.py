@@ -1,7 +1,7 @@
 """Find which earlier words of a user a later sentence revises or revokes, so that only what holds is shown alone."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from unicodedata import normalize
@@ -154,7 +154,7 @@ def apply_revisions(
     later sentence speaks without a cue word of a revision, unless `only_cues`. A message in `beside`, which the model
     continues to see, may revise an entry too; the revision gets the last position of `old`.
     """
-    earlier = [spoken for entry in entries if entry.at < start for spoken in _of_entry(entry)]
+    earlier = (spoken for entry in entries if entry.at < start for spoken in _of_entry(entry))
     known = {entry.key if entry.path == LATER else entry.value for entry in entries if entry.key and entry.at < start}
     conversation = _Conversation(earlier, known, only_cues=only_cues)
     for index, message in enumerate(old):
@@ -188,7 +188,7 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
 class _Conversation:
     """The sentences of users that were read so far, and those among them that a later sentence has revised."""
 
-    def __init__(self, earlier: Sequence[_Spoken], known: Collection[str] = (), *, only_cues: bool = False) -> None:
+    def __init__(self, earlier: Iterable[_Spoken], known: Collection[str] = (), *, only_cues: bool = False) -> None:
         self.revisions: list[Entry] = []
         self._only_cues = only_cues
         self._known = list(known)
@@ -200,10 +200,9 @@ class _Conversation:
         self._subjects = defaultdict[str, deque[frozenset[str]]](lambda: deque(maxlen=_NEAR))
         """By term, the terms of the newest rules that have it."""
         self._judged = self._without_cue = 0
+        self._earlier = iter(earlier)
         self._unread: list[tuple[int, _Judged]] = []
         """Messages whose sentences are not compared yet: most conversations have no sentence that revises others."""
-        for spoken in earlier:
-            self._add(spoken)
 
     def read(self, text: str, at: int, *, is_entry: bool = True) -> None:
         """Find the revisions in the sentences of a user's text, then remember those that may be entries."""
@@ -238,6 +237,8 @@ class _Conversation:
 
     def _catch_up(self) -> None:
         """Add the sentences that were read since a sentence was last compared with them."""
+        for spoken in self._earlier:
+            self._add(spoken)
         for at, judged in self._unread:
             for sentence in judged.sentences:
                 self._add(_Spoken(at, *sentence))
@@ -387,7 +388,7 @@ def _kind(text: str, strength: int) -> str:
     if (
         text.partition(":")[0].isdigit()
         or is_question(text)
-        or sum(character in _SYMBOLS for character in text) > _MOST_SYMBOLS
+        or sum(map(_SYMBOLS.__contains__, text)) > _MOST_SYMBOLS
     ):
         return ""
     if has_cue(text, "revoking"):

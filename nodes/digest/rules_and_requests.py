@@ -229,7 +229,8 @@ def own_sentences(text: str) -> tuple[str, ...]:
 
 def is_statement(sentence: str, words: int = _STATEMENT_WORDS) -> bool:
     """Whether a sentence is a statement of at least so many words, and not a question."""
-    count = len(sentence.split()) + sum(character >= "ぁ" for character in sentence) // 2
+    wide = 0 if sentence.isascii() else sum(character >= "ぁ" for character in sentence)
+    count = len(sentence.split()) + wide // 2
     return count >= words and not is_question(sentence)
 
 

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import ConflictError, Database, Keyring, KeyringError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.run_leases import RunLease, StoredRunLeases
 from langgraph_compaction.checkpoint.db.thread_row import cache_threads, take_cached_threads
 from langgraph_compaction.checkpoint.errors import LeaseError, RowError
 from tests.checkpoint.contract.steps import Steps, ids, where
@@ -45,6 +46,18 @@ def test_who_writes_alone_reads_the_row_of_its_thread_once(database: Database, t
     steps.put({"messages": talk(1)})
     expected = 0 if database.engine.dialect.name in {"sqlite", "postgresql"} and database.durable else 1
     assert [asked(saver, steps, number) for number in (2, 3, 4)] == [expected] * 3
+
+
+def test_the_lease_of_a_run_leaves_the_row_of_its_thread_known(file: str) -> None:
+    """It is taken and given back around each turn, and changes no thread."""
+    with SQLAlchemySaver.from_url(file) as saver:
+        saver.setup()
+        steps, leases, lease = Steps(saver, "t"), StoredRunLeases(saver.database), RunLease("t")
+        steps.put({"messages": talk(1)})
+        assert leases.take(lease)
+        assert asked(saver, steps, 2) == 0
+        assert leases.release(lease)
+        assert asked(saver, steps, 3) == 0
 
 
 @pytest.mark.requirement("S3.21")
