@@ -56,8 +56,14 @@ class Pattern(_Compiled):
 
     def finditer(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Match]:
         """Yield the matches between two positions, which do not overlap, in order."""
+        stop = len(text) if end is None else min(end, len(text))
+        if stop - start <= SEARCHED_CHARS:
+            return self._compiled.finditer(text, start, stop)
+        return self._in_pieces(text, start, stop)
+
+    def _in_pieces(self, text: str, start: int, end: int) -> Iterator[Match]:
         last: tuple[int, int] | None = None
-        for begin, stop in _pieces(text, start, len(text) if end is None else end):
+        for begin, stop in _pieces(text, start, end):
             for found in self._compiled.finditer(text, begin, stop):
                 if found.span() != last:  # an empty match at the border of two pieces is found in both
                     yield found
@@ -71,7 +77,13 @@ class Pattern(_Compiled):
 
     def findall(self, text: str) -> list[Any]:
         """Return every match: its text, or its groups if the pattern has some, as `re.findall` does."""
-        return [found for begin, stop in _pieces(text) for found in self._compiled.findall(text, begin, stop)]
+        if len(text) <= SEARCHED_CHARS:
+            return self._compiled.findall(text)
+        return [
+            found
+            for begin, stop in _pieces(text, 0, len(text))
+            for found in self._compiled.findall(text, begin, stop)
+        ]
 
     def sub(self, new: str | Callable[[Match], str], text: str) -> str:
         """Return the text with each match replaced by `new`, a text that is taken literally, or by its result."""
@@ -112,9 +124,8 @@ def escape(text: str) -> str:
     return re.escape(text)
 
 
-def _pieces(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the positions at which the pieces of a text begin and end; an empty text is one empty piece."""
-    end = len(text) if end is None else min(end, len(text))
     while end - start > SEARCHED_CHARS:
         stop = _cut(text, start + SEARCHED_CHARS)
         yield start, stop

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import approximate_counter
-from ..text.identifiers import identifiers, is_id_key, key_worth, kind_worth
+from ..text.identifiers import has_identifier, identifiers, is_id_key, key_worth, kind_worth
 from .entry import Entry
 from .value_extraction import ExtractedValue, Source, extract_values
 
@@ -94,10 +94,11 @@ def facts(
     for occurrence, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
         mentions[mark].by[occurrence.source] += 1
     seen = list({(s.at, s.path, s.row, s.key, s.value): s for s in every}.values())
-    known = {mark: entry for entry in earlier for mark in identifiers(entry.value)}
+    carried = [(entry, identifiers(entry.value)) for entry in earlier]
+    known = {mark: entry for entry, own in carried for mark in own}
     owners = {**_owners(seen, known), **dict.fromkeys(shown, _BESIDE)}
     new = [_scored(index, occurrence, mentions, owners, known) for index, occurrence in enumerate(seen)]
-    found = [*(_carried(entry, mentions, owners) for entry in earlier), *new]
+    found = [*(_carried(entry, own, mentions, owners) for entry, own in carried), *new]
     return _mark_superseded(found, [*earlier, *object_lookups([*every, *near])])
 
 
@@ -174,9 +175,11 @@ def _scored(
     )
 
 
-def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
-    """Return an earlier digest's fact: worth more if new messages mention it, less if a new fact shows it too."""
-    own = identifiers(entry.value)
+def _carried(entry: Entry, own: Sequence[str], mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
+    """Return an earlier digest's fact: worth more if new messages mention it, less if a new fact shows it too.
+
+    `own` are the identifiers in the fact's value.
+    """
     again = [mark for mark in own if mark in owners]
     if not again:
         return entry
@@ -221,4 +224,4 @@ def fields_of(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
 
 def _is_object_id(one: Statement) -> bool:
     """Whether this is the id of the object that the message describes: an identifier under an id key, in no list."""
-    return not one.path and not one.row and is_id_key(one.key) and bool(identifiers(one.value))
+    return not one.path and not one.row and is_id_key(one.key) and has_identifier(one.value)

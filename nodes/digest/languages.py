@@ -73,15 +73,21 @@ def cue(language: str, kind: str) -> Pattern | None:
 @lru_cache(maxsize=4_096)
 def has_cue(sentence: str, kind: str) -> bool:
     """Whether a sentence contains a cue word of this kind in one of its languages."""
-    patterns = (cue(language, kind) for language in languages_of(sentence))
-    return any(pattern.search(sentence) for pattern in patterns if pattern)
+    return any(pattern.search(sentence) for pattern in _cues(languages_of(sentence), kind))
+
+
+@lru_cache(maxsize=256)
+def _cues(languages: tuple[str, ...], kind: str) -> tuple[Pattern, ...]:
+    """Return the patterns of one kind of cue words of these languages."""
+    return tuple(pattern for language in languages if (pattern := cue(language, kind)))
 
 
 def without_cues(sentence: str, *kinds: str) -> str:
     """Return a sentence with its cue words of these kinds replaced by spaces."""
     for language in languages_of(sentence):
-        for pattern in (cue(language, kind) for kind in kinds):
-            sentence = pattern.sub(" ", sentence) if pattern else sentence
+        for kind in kinds:
+            if pattern := cue(language, kind):
+                sentence = pattern.sub(" ", sentence)
     return sentence
 
 

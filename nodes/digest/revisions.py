@@ -385,11 +385,7 @@ def _kind(text: str, strength: int) -> str:
     It has a cue word of a revision (`revoking` or `changing`), or a number that may replace another one (`numbers`),
     or it has neither, but perhaps the subject of a rule: `alike` if it sets a rule itself, otherwise `touching`.
     """
-    if (
-        text.partition(":")[0].isdigit()
-        or is_question(text)
-        or sum(map(_SYMBOLS.__contains__, text)) > _MOST_SYMBOLS
-    ):
+    if text.partition(":")[0].isdigit() or is_question(text) or sum(map(_SYMBOLS.__contains__, text)) > _MOST_SYMBOLS:
         return ""
     if has_cue(text, "revoking"):
         return "revoking"

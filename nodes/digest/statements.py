@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import approximate_counter, texts_of
-from ..text.identifiers import identifiers
+from ..text.identifiers import has_identifier
 from ..text.quoting import one_line
 from .entry import Entry, Section
 from .languages import guesses_rules
@@ -143,7 +143,7 @@ def _is_worth_a_line(sentence: str, strength: int, section: Section) -> bool:
         return strength <= MILD and not is_question(sentence) and is_statement(sentence, _FOREIGN_WORDS)
     if section == "Answers" and (sentence.rstrip("*_ ").endswith((":", "：")) or _COURTESY.search(sentence)):
         return False
-    return not strength and is_statement(sentence) and not identifiers(sentence)
+    return not strength and is_statement(sentence) and not has_identifier(sentence)
 
 
 def _worth(one: _Statement, density: float) -> float:

@@ -48,6 +48,11 @@ def identifiers(text: str) -> list[str]:
     return [token for token in _TOKEN.findall(text) if _is_identifier(token)]
 
 
+def has_identifier(text: str) -> bool:
+    """Whether a text contains an identifier."""
+    return any(_is_identifier(found[0]) for found in _TOKEN.finditer(text))
+
+
 def spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield `(start, end, identifier)` for every identifier of a text, in order."""
     for found in _TOKEN.finditer(text):
