@@ -73,10 +73,12 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
     if place is None or not _is_near(context, size):
         return
     preparations = preparations_of(context.records.database)
+    pace = preparations.pace(place)
+    if not preparations.may_start(place, context.epoch) or not _may(context):
+        return
     grown = _growth(context)
-    lead = _lead(context, grown, preparations.usual_s, preparations.pace(place))
-    is_due = size + lead >= context.sizes.trigger and _will_fit(context, size, grown)
-    if not is_due or not preparations.may_start(place, context.epoch) or not _may(context):
+    lead = _lead(context, grown, preparations.usual_s, pace)
+    if size + lead < context.sizes.trigger or not _will_fit(context, size, grown):
         return
     turn = current_run()
 
@@ -138,8 +140,10 @@ def _is_in_loop(context: NodeContext) -> bool:
 def _growth(context: NodeContext) -> int:
     """Return the tokens of the larger of the last two rounds; in a loop of tool calls, of the last two steps."""
     messages = context.messages
-    ends = [index + 1 for index, one in enumerate(messages) if isinstance(one, AIMessage)]
-    starts = (ends if _is_in_loop(context) else [*Transcript(messages).round_starts, len(messages)])[-3:]
+    if _is_in_loop(context):
+        starts = [index + 1 for index, one in enumerate(messages) if isinstance(one, AIMessage)][-3:]
+    else:
+        starts = [*Transcript(messages).round_starts, len(messages)][-3:]
     grown = [total(context.counter, messages[one:other]) for one, other in pairwise(starts)]
     return context.meter.scaled(max(grown, default=0))
 

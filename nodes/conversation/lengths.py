@@ -18,7 +18,7 @@ def length_of(message: Any) -> int:
     """Return about how many characters a message has; an equal message always has the same length."""
     content = getattr(message, "content", "")
     length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else _characters(content))
-    if is_assistant(message):
+    if is_assistant(message) and (message.tool_calls or message.invalid_tool_calls):
         length += sum(_characters(call["args"]) for call in (*message.tool_calls, *message.invalid_tool_calls))
     return length
 
