@@ -109,6 +109,8 @@ class RowCodec:
         self.name = name
         self._keys = keys
         self._salt = salt
+        self._of_thread = f" of thread {thread} {name!r} "
+        self._salt_text = "" if salt is None else salt.hex()
 
     def encode(self, row: str, data: bytes, *, bound: str = "") -> bytes:
         """Return the bytes to store for `data` in `row`, a name that is unique within the thread.
@@ -126,7 +128,7 @@ class RowCodec:
         if kind == _ENCRYPTED:
             if self._keys is None:
                 raise KeyringError(f"{self.describe(row)} is encrypted; open the database with its keys")
-            return _decompress(self._keys.decrypt(self._place(row, bound), rest), self.describe(row))
+            return self._decompressed(row, self._keys.decrypt(self._place(row, bound), rest))
         if self._keys is not None:
             raise RowError(f"{self.describe(row)} is not encrypted, but the database was opened with keys")
         data = rest[_CHECKSUM_BYTES:]
@@ -134,7 +136,7 @@ class RowCodec:
             rest[:_CHECKSUM_BYTES], _checksum(self._place(row, bound), data)
         ):
             raise RowError(f"{self.describe(row)} is damaged: its bytes are not those that were stored there")
-        return _decompress(data, self.describe(row))
+        return self._decompressed(row, data)
 
     def unpack(self, row: str, body: bytes, *, bound: str = "") -> Any:
         """Decode a row of msgpack; raise ValueError (`intact` makes it a RowError) for data that is not msgpack."""
@@ -175,7 +177,13 @@ class RowCodec:
         return f"{row} of thread {self.thread}"
 
     def _place(self, row: str, bound: str) -> str:
-        return f"{self.describe(row)} {self.name!r} {bound} {'' if self._salt is None else self._salt.hex()}"
+        return f"{row}{self._of_thread}{bound} {self._salt_text}"
+
+    def _decompressed(self, row: str, body: bytes) -> bytes:
+        try:
+            return _decompress(body)
+        except (ValueError, zstandard.ZstdError) as error:
+            raise RowError(f"{self.describe(row)} is damaged: {error}") from error
 
 
 def new_salt() -> bytes:
@@ -221,17 +229,16 @@ def _compress(data: bytes) -> bytes:
     return _ZSTD + small if len(small) < len(data) else _RAW + data
 
 
-def _decompress(body: bytes, row: str) -> bytes:
-    if body[:1] == _RAW:
+def _decompress(body: bytes) -> bytes:
+    """Return the data that `_compress` was given; raise ValueError or ZstdError for other bytes."""
+    kind = body[:1]
+    if kind == _RAW:
         return body[1:]
     frame = _ZSTD_MAGIC + body[1:]
-    try:
-        if body[:1] != _ZSTD or zstandard.frame_content_size(frame) > _LARGEST:
-            raise RowError(f"{row} is damaged: it is not compressed in a known way")
-        tools = _idle_tools()
-        data = tools.decompressor.decompress(frame)
-    except zstandard.ZstdError as error:
-        raise RowError(f"{row} is damaged: {error}") from error
+    if kind != _ZSTD or zstandard.frame_content_size(frame) > _LARGEST:
+        raise ValueError("it is not compressed in a known way")
+    tools = _idle_tools()
+    data = tools.decompressor.decompress(frame)
     _IDLE.append(tools)
     return data
 

@@ -224,7 +224,11 @@ class IdentityTracker:
 
 def observe(message: BaseMessage) -> Observation | None:
     """Return the current fields of a message, to be compared later; None if a change could not be detected."""
-    return _observe([message])
+    fields = message.__dict__
+    values = tuple(fields.values())
+    mutable = tuple([one for one in values if type(one) not in _IMMUTABLE])
+    packed = _packed(mutable)
+    return None if packed is None else ((len(fields),), tuple(fields), values, mutable, packed)
 
 
 def is_unchanged(message: BaseMessage, before: Observation | None) -> bool:
@@ -268,9 +272,10 @@ def _released() -> None:
 
 
 def _observe(messages: Sequence[BaseMessage]) -> Observation | None:
+    """Return the current fields of many messages, as `observe` does, in less time per message."""
     fields = list(map(_fields, messages))
     values = tuple(_flat(map(_values, fields)))
-    mutable = tuple(one for one in values if type(one) not in _IMMUTABLE)
+    mutable = tuple([one for one in values if type(one) not in _IMMUTABLE])
     packed = _packed(mutable)
     return None if packed is None else (tuple(map(len, fields)), tuple(_flat(fields)), values, mutable, packed)
 
