@@ -95,7 +95,7 @@ class CheckpointRow:
 
 def newest_id(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
     """Return the id of a namespace's newest checkpoint, or None if the namespace has no checkpoint."""
-    if (known := thread.known.newest.get(namespace)) is not None:
+    if (known := thread.known.newest.get(namespace)) is not None or not thread.next_checkpoint:
         return known
     found: str | None = conn.execute(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
     return found

@@ -73,38 +73,25 @@ class CheckpointStore:
             thread = self.store.find(conn, thread_id, lock=False)
             self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
             row = None if thread is None else checkpoint_rows.find(conn, thread, namespace, wanted)
-            return None if thread is None or row is None else built_from(conn, thread, row)
+            return None if thread is None or row is None else self._built(serde, conn, thread, row)
 
         def at_once() -> CheckpointTuple | None:
             with self.database.single_statements() as conn:
                 found = state_at_once.read(conn, thread_id, namespace, wanted)
-                thread = None if found is None else self.store.threads.from_row(conn, found.thread)
-                self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
-                if found is None or thread is None or found.checkpoint is None:
+                if found is None:
+                    self.erasures.note_run_start(config, thread_id, None)
+                    self.group_commit.remembered.keep_absent(thread_id)
+                    return None
+                thread = self.store.threads.from_row(conn, found.thread)
+                self.erasures.note_run_start(config, thread_id, thread.id)
+                if found.checkpoint is None:
                     return None
                 row = CheckpointRow.decode(thread, found.checkpoint)
                 if wanted is None:
                     note(thread.known.newest, namespace, row.id)
-                built = built_from(conn, thread, row, found)
+                built = self._built(serde, conn, thread, row, found)
                 self.group_commit.remembered.keep(thread)
                 return built
-
-        def built_from(
-            conn: sa.Connection, thread: Thread, row: CheckpointRow, found: StateRows | None = None
-        ) -> CheckpointTuple:
-            decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
-            decoder.stored = {} if found is None else found.messages
-            if found is None:
-                by_id = pending_writes.of(conn, thread, namespace, [row.id])
-            else:
-                by_id = pending_writes.from_rows(thread, namespace, found.writes)
-            [built] = _build(decoder, [row], {(thread.id, *row.key): by_id.get(row.id, ())})
-            for channel, encoded in row.values.items():
-                if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
-                    messages = built.checkpoint["channel_values"][channel]
-                    hashes = decoder.hashes_of(runs)
-                    self.cache.remember_read(thread_id, thread.generation_key, messages, runs, hashes)
-            return built
 
         if self.database.can_read_at_once:
             with suppress(CheckpointError):  # `work` reads the rows again, and raises its error
@@ -239,6 +226,29 @@ class CheckpointStore:
             left = None if left is None else left - len(page)
             if page:
                 yield page
+
+    def _built(
+        self,
+        serde: SerializerProtocol,
+        conn: sa.Connection,
+        thread: Thread,
+        row: CheckpointRow,
+        found: StateRows | None = None,
+    ) -> CheckpointTuple:
+        """Build a checkpoint, and remember its messages for the next put; rows in `found` are not read again."""
+        decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
+        if found is None:
+            by_id = pending_writes.of(conn, thread, row.namespace, [row.id])
+        else:
+            decoder.stored, decoder.stored_blobs = found.messages, found.blobs
+            by_id = pending_writes.from_rows(thread, row.namespace, found.writes)
+        [built] = _build(decoder, [row], {(thread.id, *row.key): by_id.get(row.id, ())})
+        for channel, encoded in row.values.items():
+            if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
+                messages = built.checkpoint["channel_values"][channel]
+                hashes = decoder.hashes_of(runs)
+                self.cache.remember_read(thread.thread_id, thread.generation_key, messages, runs, hashes)
+        return built
 
     def _commit(
         self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey], *, waits: bool = False

@@ -1,12 +1,12 @@
-"""Reads a checkpoint, its thread's row, its pending writes and the newest messages in one PostgreSQL statement.
+"""Reads a checkpoint, its thread's row, its pending writes, new messages and blobs in one PostgreSQL statement.
 
 A read otherwise takes six round trips: it begins a transaction, reads these rows one kind after the other, and ends
-the transaction. A single statement sees one state of the database without a transaction around it. Old messages and
-large values are read by further statements: rows of them are never changed, only deleted.
+the transaction. A single statement sees one state of the database without a transaction around it. Old messages, and
+other large values than the newest, are read by further statements: their rows are never changed, only deleted.
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -17,7 +17,10 @@ from ..db.thread_row import COLUMNS
 from ..messages import message_blocks
 from . import checkpoint_rows
 
+_BLOBS = 2
+"""How many of a thread's newest blobs are read: a turn mostly ends with those that the next turn begins with."""
 _thread, _checkpoint, _write, _message = tables.thread.c, tables.checkpoint.c, tables.write.c, tables.message.c
+_blob = tables.blob.c
 
 
 class StateRows(NamedTuple):
@@ -29,6 +32,8 @@ class StateRows(NamedTuple):
     """(checkpoint id, task id, body) of each row of pending writes."""
     messages: dict[int, bytes]
     """The stored bodies, by sequence number, of all messages that are neither in blocks nor large."""
+    blobs: dict[int, bytes]
+    """The stored bodies, by number, of the thread's newest blobs that are not large."""
 
 
 def read(conn: sa.Connection, thread_id: str, namespace: str, checkpoint_id: str | None) -> StateRows | None:
@@ -43,17 +48,19 @@ def read(conn: sa.Connection, thread_id: str, namespace: str, checkpoint_id: str
     row: dict[str, Any] = {**found}
     checkpoint: dict[str, Any] = {name: row[f"checkpoint_{name}"] for name in checkpoint_rows.COLUMN_NAMES}
     # without any row, an aggregate is NULL
-    tasks, written, seqs, bodies = (row[name] or [] for name in ("tasks", "writes", "seqs", "bodies"))
+    tasks, written, seqs, bodies, numbers, blobs = (row[name] or [] for name in _AGGREGATES)
     writes: list[tuple[str, str, bytes]] = [(row["checkpoint_id"], *one) for one in zip(tasks, written, strict=True)]
     return StateRows(
         tuple(row[name] for name in THREAD_COLUMNS),
         None if checkpoint["id"] is None else checkpoint,
         writes,
         dict(zip(seqs, bodies, strict=True)),
+        dict(zip(numbers, blobs, strict=True)),
     )
 
 
 THREAD_COLUMNS = (*(column.name for column in COLUMNS), "salt")
+_AGGREGATES = ("tasks", "writes", "seqs", "bodies", "numbers", "blobs")
 
 
 @cache
@@ -83,8 +90,16 @@ def _rows(*, newest: bool) -> sa.Select[*tuple[Any, ...]]:
         )
         .lateral("messages")
     )
-    joined = (
-        tables.thread.outerjoin(checkpoint, sa.true()).outerjoin(writes, sa.true()).outerjoin(messages, sa.true())
+    blobs = (
+        sa.select(sa.func.array_agg(_blob.number).label("numbers"), sa.func.array_agg(_blob.body).label("blobs"))
+        .where(
+            _blob.thread == _thread.id,
+            _blob.number >= _thread.next_blob - _BLOBS,
+            sa.func.length(_blob.body) <= message_blocks.LARGE,
+        )
+        .lateral("blobs")
     )
-    query = sa.select(*(_thread[name] for name in THREAD_COLUMNS), checkpoint, writes, messages).select_from(joined)
+    parts = (checkpoint, writes, messages, blobs)
+    joined = reduce(lambda left, part: left.outerjoin(part, sa.true()), parts, tables.thread)
+    query = sa.select(*(_thread[name] for name in THREAD_COLUMNS), *parts).select_from(joined)
     return query.where(_thread.thread_id == sa.bindparam("name")).execution_options(**{BINARY_RESULTS: True})

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -23,6 +24,7 @@ LONGEST_LEASE_S = 86_400.0
 
 COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
 SAVED = (*COUNTERS, "lease", "lease_until", "updated_at")
+_NO_ROWS: Mapping[str, Any] = MappingProxyType(dict.fromkeys(COUNTERS, 0))
 _SALT = "salt"
 _CACHE_KEY = "compaction_threads"
 _CACHED_THREADS = 64
@@ -97,8 +99,7 @@ class Threads:
         """Return the thread, created if needed, and lock its row until the transaction ends."""
         if (found := self.find(conn, thread_id)) is not None:
             return found
-        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(COUNTERS, 0)}
-        insert_if_absent(conn, tables.thread, fresh)
+        insert_if_absent(conn, tables.thread, {"thread_id": thread_id, "updated_at": self.now(), **_NO_ROWS})
         created = self.find(conn, thread_id)
         if created is None:
             raise RowError(f"the row of thread {thread_id!r} was deleted while it was being written")
@@ -118,6 +119,19 @@ class Threads:
         if self.keys is not None or salt is not None:
             thread.codec = self._codec(conn, thread, salt, may_create=may_create)
         return thread
+
+    def new(self, key: int, thread_id: str) -> tuple[Thread, bytes | None]:
+        """Return a thread whose row has yet to be inserted under this key, and the salt to store in the row."""
+        thread = Thread(
+            id=key,
+            thread_id=thread_id,
+            lease=None,
+            lease_until=None,
+            updated_at=self.now(),
+            codec=RowCodec(key, name=thread_id),
+            **_NO_ROWS,
+        )
+        return thread, self._encrypt(thread)
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
         """Write the counters, the lease and the time of this write."""
@@ -143,9 +157,16 @@ class Threads:
             return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)), name=thread.thread_id)
         if not may_create or thread.next_seq or thread.next_checkpoint or thread.next_blob:
             raise RowError(f"thread {thread.thread_id!r} is not encrypted, but the database was opened with keys")
-        new = new_salt()
-        _store_salt(conn, thread.id, without_salt.encode(_SALT, new))
-        return RowCodec(thread.id, self.keys, new, name=thread.thread_id)
+        _store_salt(conn, thread.id, self._encrypt(thread))
+        return thread.codec
+
+    def _encrypt(self, thread: Thread) -> bytes | None:
+        """Give a thread that holds nothing yet a new salt, and return the salt to store; None without keys."""
+        if self.keys is None:
+            return None
+        salt = new_salt()
+        thread.codec = RowCodec(thread.id, self.keys, salt, name=thread.thread_id)
+        return RowCodec(thread.id, self.keys, name=thread.thread_id).encode(_SALT, salt)
 
 
 class Lease(NamedTuple):
@@ -244,7 +265,7 @@ def keep_cached_threads(conn: sa.Connection, before: tuple[int, int], after: tup
         last.stamp = after
 
 
-def _store_salt(conn: sa.Connection, thread: int, body: bytes) -> None:
+def _store_salt(conn: sa.Connection, thread: int, body: bytes | None) -> None:
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=body))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
@@ -72,17 +73,21 @@ def _insert(conn: sa.Connection, thread: Thread, new: Mapping[bytes, bytes]) -> 
     return numbers
 
 
-def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Return values by their numbers; raise `RowError`, naming the row, if a row is missing or damaged."""
+def get(
+    conn: sa.Connection, thread: Thread, numbers: Iterable[int], stored: Mapping[int, bytes] = MappingProxyType({})
+) -> dict[int, bytes]:
+    """Return values by their numbers; raise `RowError`, naming the row, if a row is missing or damaged.
+
+    Rows whose bodies are in `stored`, by number, are not read again.
+    """
     wanted = sorted(set(numbers))
-    found: dict[int, bytes] = {}
-    for size, group in in_groups(wanted):
-        rows = conn.execute(_by_number(size), {"thread": thread.id, **group})
-        found.update((number, thread.codec.decode(f"blob {number}", bytes(body))) for number, body in rows)
+    bodies = {number: stored[number] for number in wanted if number in stored}
+    for size, group in in_groups([number for number in wanted if number not in bodies]):
+        bodies.update(conn.execute(_by_number(size), {"thread": thread.id, **group}).all())
     for number in wanted:
-        if number not in found:
+        if number not in bodies:
             raise RowError(f"{thread.codec.describe(f'blob {number}')} is missing")
-    return found
+    return {number: thread.codec.decode(f"blob {number}", bytes(body)) for number, body in bodies.items()}
 
 
 _OURS = _blob.thread == sa.bindparam("thread")

@@ -110,6 +110,8 @@ class ValueDecoder:
     hash_bytes: Callable[[bytes], int] = bytes_hash
     stored: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     """Bodies of message rows that were read already, by sequence number."""
+    stored_blobs: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    """Bodies of blob rows that were read already, by number."""
     expected: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
@@ -121,7 +123,7 @@ class ValueDecoder:
     def fetch(self) -> None:
         """Read the registered messages and blobs that were not read before."""
         numbers = set(chain.from_iterable(_blob_numbers(leaf) for _, leaf in self.expected))
-        self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
+        self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys(), self.stored_blobs))
         runs = [self._runs(leaf, row) for row, leaf in self.expected if leaf[0] in _LISTS | _SINGLE]
         read = self.store.get_many(
             self.conn,

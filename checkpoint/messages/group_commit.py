@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import Pool
 
 from ..db.database import Database
-from ..db.guarded_write import RememberedThreads, compared, statement
+from ..db.guarded_write import ExpectedRow, RememberedThreads, ReservedKeys, absent, statement, unchanged
 from ..db.thread_row import CachedThreads, Thread, cache_threads, take_cached_threads
 from ..db.write_recorder import WriteRecorder
 from ..errors import DatabaseError
@@ -114,6 +114,7 @@ class GroupCommit:
         self._lock = threading.Lock()
         self.remembered = RememberedThreads()
         """Rows of threads that PostgreSQL can compare with, so that one statement writes a group of jobs."""
+        self._keys = ReservedKeys()
         self._statement_s = 0.0
         """About how long such a statement takes, in seconds."""
         # one entry per pool: a forked child process has its own pool, and so does not wait for jobs of its parent
@@ -153,17 +154,19 @@ class GroupCommit:
         return job.result[0]
 
     def _lead_guarded(self, queue: _Queue, job: _Job[Any]) -> bool:
-        """Write a job and the waiting jobs in one statement, if the thread's row is remembered and unchanged.
+        """Write a job and the waiting jobs in one statement, if the thread's row is as it is remembered, or absent.
 
         Return False if nothing was written: because the row has changed, because the jobs must read rows, or after
         any error. `_lead` then writes the jobs under the row's lock, where an error is certain.
         """
-        thread = self.remembered.take(job.thread_id) if self._database.is_postgresql and not job.alone else None
-        if thread is None:
+        if job.alone or not self._database.is_postgresql:
             return False
-        before, recorder, threads = compared(thread), WriteRecorder(), {job.thread_id: thread}
         others: list[_Job[Any]] = []
         try:
+            if (known := self._expected(job.thread_id)) is None:
+                return False
+            thread, expected = known
+            recorder, threads = WriteRecorder(), {job.thread_id: thread}
             self._do(recorder, job, threads, {})
             if job.waits:
                 queue.has_jobs.wait(self._statement_s)
@@ -172,7 +175,7 @@ class GroupCommit:
             for one in others:
                 self._do(recorder, one, threads, {})
             thread.updated_at = self._store.threads.now()
-            query, values = statement(recorder.changes, before, thread)
+            query, values = statement(recorder.changes, expected, thread)
             begun_s = time.perf_counter()
             with self._database.single_statements() as conn:
                 written = conn.execute(query, values).scalar_one()
@@ -192,6 +195,16 @@ class GroupCommit:
             with self._lock:
                 queue.give_back(others, alone=False)
         return bool(written)
+
+    def _expected(self, thread_id: str) -> tuple[Thread, ExpectedRow] | None:
+        """Return a thread as it is remembered, or a new thread, with its row; None if the row is not remembered."""
+        if (thread := self.remembered.take(thread_id)) is not None:
+            return thread, unchanged(thread)
+        if not self.remembered.take_absent(thread_id):
+            return None
+        key = self._keys.take(self._database.single_statements)
+        thread, salt = self._store.threads.new(key, thread_id)
+        return thread, absent(thread, salt)
 
     def _lead(self, queue: _Queue, job: _Job[Any]) -> None:
         """Write a job together with the waiting jobs; if one of these jobs fails, write the first job alone."""

@@ -27,8 +27,16 @@ STATES: dict[str, dict[str, Any]] = {
     "messages in blocks": {"messages": [*talk(150), *talk(300, start=151)]},
     "a large message": {"messages": [*talk(3), LARGE, *talk(3, start=4)]},
     "large values": {"messages": talk(3), "text": "y" * 999, "other": ["z" * 999]},
+    "more large values": {"messages": talk(3), **{name: name * 999 for name in "abc"}},
 }
-EXPECTED = {"no values": 1, "a few messages": 1, "messages in blocks": 2, "a large message": 2, "large values": 2}
+EXPECTED = {
+    "no values": 1,
+    "a few messages": 1,
+    "messages in blocks": 2,
+    "a large message": 2,
+    "large values": 1,
+    "more large values": 2,
+}
 """Number of statements that read a state."""
 
 
@@ -129,12 +137,12 @@ def test_one_statement_lists_what_a_transaction_lists(
                 saver.put_writes(made[2], [("b", 1), ("a", talk(1, start=9)[0])], task)
         one = where(thread_id)
         calls: list[tuple[RunnableConfig | None, dict[str, Any], int]] = [
-            (one, {}, 25),
-            (None, {}, 50),
+            (one, {}, 26),
+            (None, {}, 52),
             (one, {"limit": 3}, 3),
-            (one, {"before": made[3]}, 25),
+            (one, {"before": made[3]}, 26),
             (where(f"other {thread_id}"), {"before": made[3]}, 3),
-            (None, {"before": made[3]}, 28),
+            (None, {"before": made[3]}, 29),
             (made[2], {}, 1),
             (one, {"filter": {"source": "loop"}, "limit": 2}, 2),
             (None, {"filter": {"source": "nowhere"}}, 0),

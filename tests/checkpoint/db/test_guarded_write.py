@@ -1,5 +1,6 @@
 from collections.abc import Callable, Generator
 from contextvars import Context
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import ConflictError, Database, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.guarded_write import ReservedKeys
 from langgraph_compaction.checkpoint.db.write_recorder import MAX_CHANGES, NotRecordableError, WriteRecorder
 from langgraph_compaction.checkpoint.errors import ErasedThreadError, LeaseError
 from tests.checkpoint.contract.steps import Steps, ids, read, values_of, where, writes_of
@@ -81,6 +83,69 @@ def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, t
     assert 3 <= words.count("WITH") <= 5
     assert set(words) <= {"WITH", "SELECT"}
     assert turn(saver) == ["how?", "fine"] * 3
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_the_first_turn_of_a_thread_writes_by_single_statements(
+    url: str, thread_id: str, keys: Keyring | None
+) -> None:
+    """The statement that inserts the row of the thread writes the first checkpoint, too."""
+    config, turn = history(thread_id)
+    with SQLAlchemySaver.from_url(url, keys=keys, on_conflict="raise") as saver:
+        for other in ("first", "second"):  # checks the version of the tables, and reserves keys
+            history(f"{other} {thread_id}")[1](saver)
+        words = counted(saver, lambda: turn(saver))
+        assert 3 <= words.count("WITH") <= 5
+        assert set(words) <= {"WITH", "SELECT"}
+        assert words.count("SELECT") == 2  # the state before the turn, and after it
+    with SQLAlchemySaver.from_url(url, keys=keys) as other:
+        assert turn(other) == ["how?", "fine"] * 2
+        assert len(list(other.list(config))) == 6
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("name", ["a put", "a lease"])
+def test_a_thread_that_another_process_has_created_is_not_created_again(
+    url: str, thread_id: str, name: str, keys: Keyring | None
+) -> None:
+    """Although it was absent when this process read it; what the other process has stored stays."""
+    with SQLAlchemySaver.from_url(url, keys=keys) as saver, SQLAlchemySaver.from_url(url, keys=keys) as other:
+        assert saver.get_tuple(where(thread_id)) is None
+        if name == "a put":
+            Steps(other, thread_id).put({"messages": talk(2)})
+            Steps(saver, thread_id).put({"messages": talk(3)})
+        else:
+            with Context().run(other.lease, thread_id), pytest.raises(LeaseError):
+                Context().run(Steps(saver, thread_id).put, {"messages": talk(3)})
+            Steps(saver, thread_id).put({"messages": talk(3)})
+        found = [one.checkpoint["channel_values"]["messages"] for one in other.list(where(thread_id))]
+        assert found == ([talk(3), talk(2)] if name == "a put" else [talk(3)])
+
+
+def test_an_error_in_the_first_write_creates_no_thread(saver: SQLAlchemySaver, thread_id: str) -> None:
+    """A put that names a checkpoint which does not exist is refused, and no row is left."""
+    saver.put(where(thread_id), empty_checkpoint(), {"source": "input", "step": -1}, {})
+    named = read(saver, where(thread_id)).config
+    saver.delete_thread(thread_id)
+    assert saver.get_tuple(where(thread_id)) is None
+    with pytest.raises(ErasedThreadError):
+        saver.put(named, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+    assert thread_id not in saver.threads()
+
+
+def test_a_reserved_key_is_given_out_once(saver: SQLAlchemySaver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a process has forked since it reserved keys."""
+
+    def taken(reserved: ReservedKeys) -> list[int]:
+        return [reserved.take(saver.database.single_statements) for _ in range(40)]
+
+    parent = ReservedKeys()
+    found = taken(parent)
+    child = deepcopy(parent)
+    found += taken(parent)
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    found += taken(child)
+    assert len({*found}) == 120
 
 
 def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_id: str) -> None:
