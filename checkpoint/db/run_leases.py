@@ -169,15 +169,14 @@ class StoredRunLeases:
         lease.ended = True
         if lease.process != owner():  # this is a forked child, and the run goes on in its parent
             return True
-        mine = sa.delete(tables.run_lease).where(
-            _lease.name.in_(_names(lease.thread_id)), _lease.token == lease.token
-        )
+        name, place = _names(lease.thread_id)
+        mine = {"lease": name, "place": place, "token": lease.token}
         calls = 0
 
         def delete() -> int:
             nonlocal calls
             calls += 1
-            return self.database.statement(mine)
+            return self.database.statement(_GIVE_BACK, mine)
 
         deleted = self.database.retry(delete)
         return taken and not lease.lost and (deleted > 0 or calls > 1 or lease.passed_on)
@@ -330,3 +329,9 @@ def _names(thread_id: str) -> tuple[str, str]:
     named = thread_id.encode("utf-8", "surrogatepass")
     lease, place = (blake2b(named, digest_size=16, person=person).hexdigest() for person in (b"", b"next"))
     return lease, place
+
+
+_GIVE_BACK = sa.delete(tables.run_lease).where(
+    _lease.name.in_([sa.bindparam(name, type_=_lease.name.type) for name in ("lease", "place")]),
+    _lease.token == sa.bindparam("token", type_=_lease.token.type),
+)
