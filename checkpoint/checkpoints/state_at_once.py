@@ -6,7 +6,7 @@ other large values than the newest, are read by further statements: their rows a
 """
 
 from collections.abc import Mapping
-from functools import cache, reduce
+from functools import cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -100,6 +100,8 @@ def _rows(*, newest: bool) -> sa.Select[*tuple[Any, ...]]:
         .lateral("blobs")
     )
     parts = (checkpoint, writes, messages, blobs)
-    joined = reduce(lambda left, part: left.outerjoin(part, sa.true()), parts, tables.thread)
+    joined: sa.FromClause = tables.thread
+    for part in parts:
+        joined = joined.outerjoin(part, sa.true())
     query = sa.select(*(_thread[name] for name in THREAD_COLUMNS), *parts).select_from(joined)
     return query.where(_thread.thread_id == sa.bindparam("name")).execution_options(**{BINARY_RESULTS: True})
