@@ -246,7 +246,10 @@ class BreakerSettings(Frozen):
 
 
 class RequestSettings(Frozen):
-    """These settings concern too long messages, outdated tool results, quotations, and waiting for another run."""
+    """These settings say what happens to messages that are too long, and to old tool results.
+
+    They also say whether requests quote the archive, and how long a run waits for another run.
+    """
 
     long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Request: long input")
     """What to do with a user message that waits for its answer if the request is over the limit and nothing else can
@@ -256,8 +259,8 @@ class RequestSettings(Frozen):
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new user message that is larger than the limit, or with a new system message that leaves too
-    little room. With both values, one line of text replaces this message. `message`: answer the turn with a message
-    which says that it was not sent. `raise`: raise an error."""
+    little room. With both values, one line of text replaces this message. `message`: the turn ends with an assistant
+    message which says that the new message was not sent. `raise`: raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
