@@ -12,7 +12,7 @@ from ..conversation.clipping import clip_calls, clip_result, clip_text
 from ..conversation.item_types import HEADER, is_skill, item_type
 from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.pin_tags import pins_in
-from ..conversation.request import Meter
+from ..conversation.request import Meter, sendable
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts
 
@@ -348,10 +348,15 @@ class Selector:
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
         """Return the request's tokens after dropping whole blocks or single messages and clipping other messages."""
-        count = self.meter.counter.message
         left = sum(weight for index, weight in enumerate(self._weights) if index not in drop)
-        saved = sum(count(self.view.messages[i]) - count(new) for i, new in clip.items() if i not in drop)
+        shorter = ((self.view.messages[index], new) for index, new in clip.items() if index not in drop)
+        saved = sum(self._as_sent(old) - self._as_sent(new) for old, new in shorter)
         return self.meter.scaled(self.meter.overhead + left - saved)
+
+    def _as_sent(self, message: AnyMessage) -> int:
+        """Return the tokens of a message as a request holds it: blank texts, for example, are not sent."""
+        sent = sendable(message)
+        return 0 if sent is None else self.meter.counter.message(sent)
 
     @cached_property
     def _weights(self) -> list[int]:

@@ -55,6 +55,14 @@ def left(messages: Sequence[AnyMessage], found: Selection) -> list[AnyMessage]:
     return applied(numbered(messages), found.drop, found.clip)
 
 
+def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> None:
+    """To shorten it saves nothing, so that a selection is not taken for smaller than it is."""
+    messages = numbered([user("u"), asks("a"), result("a", "\n \n " * 500), user("q")])
+    clip = {2: messages[2].model_copy(update={"content": "short"})}
+    found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
+    assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
+
+
 @pytest.mark.requirement("S0.9", "S0.39")
 @pytest.mark.parametrize(("blocks", "dropped"), [(0, 0), (4, 0), (5, 0), (6, 1), (9, 4)])
 def test_the_five_newest_blocks_are_kept(blocks: int, dropped: int) -> None:
