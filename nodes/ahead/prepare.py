@@ -76,9 +76,7 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
     pace = preparations.pace(place)
     if not preparations.may_start(place, context.epoch) or not _may(context):
         return
-    grown = _growth(context)
-    lead = _lead(context, grown, preparations.usual_s, pace)
-    if size + lead < context.sizes.trigger or not _will_fit(context, size, grown):
+    if not _is_due(context, size, preparations.usual_s, pace):
         return
     turn = current_run()
 
@@ -148,13 +146,15 @@ def _growth(context: NodeContext) -> int:
     return context.meter.scaled(max(grown, default=0))
 
 
-def _will_fit(context: NodeContext, size: int, grown: int) -> bool:
-    """Whether a summary prepared now will probably leave a request below the trigger.
+def _is_due(context: NodeContext, size: int, usual_s: float, pace: float | None) -> bool:
+    """Whether to prepare now: the trigger is near, and the prepared summary will probably fit when it fires.
 
-    The messages that arrive until the trigger fires stay beside the summary: as many tokens as are missing to the
-    trigger, and then up to `grown` more.
+    The messages that arrive until then stay beside the summary: as many tokens as are missing to the trigger, and up
+    to one more round or step.
     """
-    return size > context.sizes.aim + grown
+    grown = _growth(context)
+    near = size + _lead(context, grown, usual_s, pace) >= context.sizes.trigger
+    return near and size > context.sizes.aim + grown
 
 
 def _lead(context: NodeContext, grown: int, usual_s: float, pace: float | None) -> int:

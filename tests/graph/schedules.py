@@ -304,7 +304,7 @@ class World:
         """Begin a preparation as the nodes do, but leave its steps to the schedule."""
         free = OWNER[0] not in {work.owner for work in self.works} and self.begun.get(OWNER[0]) != context.epoch
         near = free and prepare._is_near(context, size) and prepare._may(context)
-        if near and size + prepare._lead(context, 20.0, None) >= context.sizes.trigger:
+        if near and prepare._is_due(context, size, 20.0, None):
             ahead = prepare._prepared(prepare._Ahead(context, None), summarize)
             self.works.append(Work(OWNER[0], context.epoch, ahead))
         yield from ()

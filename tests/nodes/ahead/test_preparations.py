@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.ahead import preparations
 from langgraph_compaction.nodes.ahead.preparations import Preparations
-from langgraph_compaction.nodes.ahead.prepare import _lead, _OffLoop
+from langgraph_compaction.nodes.ahead.prepare import _growth, _lead, _OffLoop
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
 from tests.graph.harness import WORDS, filler
 from tests.histories import asks, result
@@ -32,7 +32,7 @@ def lead(messages: list[AnyMessage], *, usual_s: float = 20.0, pace: float | Non
     context: Any = SimpleNamespace(
         messages=messages, sizes=SimpleNamespace(trigger=1_000), counter=WORDS, meter=meter
     )
-    return _lead(context, usual_s, pace)
+    return _lead(context, _growth(context), usual_s, pace)
 
 
 def talk(*tokens: int) -> list[AnyMessage]:
