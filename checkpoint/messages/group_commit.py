@@ -179,6 +179,8 @@ class GroupCommit:
             begun_s = time.perf_counter()
             with self._database.single_statements() as conn:
                 written = conn.execute(query, values).scalar_one()
+            if written:
+                self.remembered.keep(thread)
             taken_s = min(time.perf_counter() - begun_s, _LONGEST_WAIT_S)
             self._statement_s = (self._statement_s + taken_s) / 2
         except Exception:  # noqa: BLE001 - `_lead` does the same work again, and raises its error
@@ -188,7 +190,6 @@ class GroupCommit:
                 queue.give_back(others, alone=False)
             raise
         if written:
-            self.remembered.keep(thread)
             for one in others:
                 one.turn.release()
         else:

@@ -36,7 +36,8 @@ def draft_level(context: NodeContext) -> Level | None:
 def stored_level(context: NodeContext) -> int:
     """Return the level at which the next compaction begins: the stored one if it is of this call's chain, else 0."""
     stored = context.compaction
-    return stored["level"] if stored.get("levels") == names(context) else 0
+    first = stored.get("level", 0) if stored.get("levels", names(context)) == names(context) else 0
+    return min(first, len(context.fallback_chain) - 1)
 
 
 def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:

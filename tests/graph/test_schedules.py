@@ -16,7 +16,7 @@ def test_no_schedule_swaps_in_a_wrong_summary() -> None:
 
 def test_summaries_of_pieces_are_joined() -> None:
     """In this schedule a refused summary is written again in pieces, whose summaries are summarized together."""
-    assert ("stale", "does_not_fit") in play(2105).records.ends
+    assert play(6551).pieces
     assert play(3673).pieces  # after a fork, another summary has a piece in common
 
 
