@@ -338,7 +338,7 @@ class World:
             assert (self.calls, len(self.works)) == (calls, works), "a call during the cool-down"
         if self.state["compaction"].get("epoch") == before["compaction"].get("epoch"):
             assert self.state["messages"][:-1] == before["messages"], "changed without a commit"
-        elif not self.state["compaction"].get("cooldown_until"):
+        elif (self.state["compaction"].get("last") or {}).get("verdict") == "committed":  # and no failure after it
             assert not self.state["compaction"].get("streak"), "a success does not end a streak"
 
     def words(self) -> int:
