@@ -258,7 +258,7 @@ class World:
         self.dice = random.Random(self.seed)  # noqa: S311 - a schedule is no secret
         self.alive = {"one", "two"}
         self.lost: set[frozenset[str]] = set()
-        """Summaries whose process died before they were stored."""
+        """Summaries that were refused, or whose process died before they were stored: these may be paid for again."""
         self.pieces: set[frozenset[str]] = set()
         """Parts of the messages of a summary; their summaries are not stored, and another may have the same part."""
         self.begun: dict[str, int] = {}
@@ -320,6 +320,7 @@ class World:
         self.said.append(HumanMessage(f"say {number} " + "word " * self.words(), id=f"in-{number}"))
         self.state = {**self.state, "messages": [*self.state["messages"], self.said[-1]]}
         before, calls, works, context = self.state, self.calls, len(self.works), self.context()
+        asked, stored = len(self.asked), len(self.records.summaries)
         fits = context.size + WORDS.message(ANSWER) <= context.sizes.limit
         rests = fits and context.compaction.get("cooldown_until", 0.0) > self.clock
         try:
@@ -333,12 +334,15 @@ class World:
             return
         self.past.append(self.state)
         self.state = context.state
+        last = self.state["compaction"].get("last") or {}
+        if str(last.get("verdict")).startswith("rejected") and len(self.records.summaries) == stored:
+            self.lost.update(self.asked[asked:])
         self.check()
         if rests:
             assert (self.calls, len(self.works)) == (calls, works), "a call during the cool-down"
         if self.state["compaction"].get("epoch") == before["compaction"].get("epoch"):
             assert self.state["messages"][:-1] == before["messages"], "changed without a commit"
-        elif (self.state["compaction"].get("last") or {}).get("verdict") == "committed":  # and no failure after it
+        elif last.get("verdict") == "committed":  # and no failure after it
             assert not self.state["compaction"].get("streak"), "a success does not end a streak"
 
     def words(self) -> int:
