@@ -9,7 +9,8 @@ CPU time of the process. A turn that waited for a summary and did not compact is
 ends as soon as nothing works in the background, because nothing would happen in the rest of it. In the LangGraph
 server, whose CPU time is not measured, the person pauses after a turn that began a preparation.
 
-Writes `benchmarks/results/wait.json`. PostgreSQL is taken along where `TEST_POSTGRES_URL` is set.
+Writes `benchmarks/results/wait.json`; with `--only`, the other rows stay as they were. PostgreSQL is taken along
+where `TEST_POSTGRES_URL` is set.
 """
 
 import argparse
@@ -276,10 +277,9 @@ def main() -> None:
             calls = found["summarizer_calls"] / found["compactions"]
             cpu = "" if found["added_cpu_s"] is None else f"{found['added_cpu_s'] / given.summary:.1%}"
             print(f"| {name} | {middle:.1%} | {last:.1%} | {cpu} | {calls:.2f} |", flush=True)
-        if given.only:
-            print(json.dumps(results, indent=1))
-        else:
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        if given.only:  # the other rows stay as they were
+            results = json.loads(RESULTS.read_text(encoding="utf-8")) | results
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
