@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -12,7 +13,7 @@ from ..conversation.tokens import TokenCounter, approximate_counter
 from ..text.identifiers import contains_whole
 from ..text.quoting import clip
 from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
-from .facts import facts
+from .facts import facts, row_labels
 from .render import Suffixes, render_entries
 from .revisions import apply_revisions
 from .rules_and_requests import earlier_lines, goal, requests, rules
@@ -121,11 +122,13 @@ def digest(
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
     worth = list(map(_weighing(entries, start, count, _focus_words(focus), used), entries))
+    labels = row_labels(entries)
     ranked = _ranked(shown, budget, counter, worth)
     first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
-    ranked = list(dict.fromkeys([*first, *ranked]))
+    with_labels = ((labels.get(index, index), index) for index in (*first, *ranked))
+    ranked = list(dict.fromkeys(chain.from_iterable(with_labels)))
     suffixes: Suffixes = {}
-    chosen = _fitting(shown, ranked, budget, counter, suffixes)
+    chosen = _fitting(shown, ranked, budget, counter, suffixes=suffixes, labels=labels)
     limit = record_limit(budget) + sum(entry_bytes(shown[index]) for index in first)
     whole = [
         full if full is cut or record_bytes(full.value) <= limit // _LINE_DIVISOR else cut
@@ -292,11 +295,21 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
 
 
 def _fitting(
-    entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter, suffixes: Suffixes
+    entries: Sequence[Entry],
+    ranked: Sequence[int],
+    budget: int,
+    counter: TokenCounter,
+    *,
+    suffixes: Suffixes,
+    labels: Mapping[int, int],
 ) -> list[int]:
-    """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit."""
+    """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit.
 
-    def left_after(chosen: Sequence[int]) -> int:
+    A value of a list row is chosen only if the label of its row is chosen, too: `labels` are the indexes of both, and
+    in `ranked` each label comes before the other values of its row.
+    """
+
+    def left_after(chosen: Iterable[int]) -> int:
         return budget - counter.text(_rendered(entries, chosen, suffixes))
 
     low, high = 0, 16
@@ -306,13 +319,17 @@ def _fitting(
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if left_after(ranked[:middle]) >= 0 else (low, middle - 1)
-    chosen = list(ranked[:low])
+    chosen = dict.fromkeys(ranked[:low])
     left = left_after(chosen)
     for index in ranked[low : low + _FURTHER_TRIES]:
-        if counter.text(entries[index].value) <= left and (rest := left_after([*chosen, index])) >= 0:
-            chosen.append(index)
+        label = labels.get(index, index)
+        is_bare = label != index and label not in chosen
+        if is_bare or counter.text(entries[index].value) > left:
+            continue
+        if (rest := left_after([*chosen, index])) >= 0:
+            chosen[index] = None
             left = rest
-    return chosen if left >= 0 else []
+    return list(chosen) if left >= 0 else []
 
 
 _FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts")

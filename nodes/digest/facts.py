@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import approximate_counter
-from ..text.identifiers import has_identifier, identifiers, is_id_key, key_worth, kind_worth
+from ..text.identifiers import has_identifier, identifiers, is_id_key, is_name_key, key_worth, kind_worth, label_place
 from .entry import Entry
 from .value_extraction import ExtractedValue, Source, extract_values
 
@@ -88,7 +88,8 @@ def facts(
     that also occurs in `beside`, the messages that the model continues to see, gets little worth because the model
     still sees it there.
     """
-    every, near = list(extract_values(old, start)), list(extract_values(beside, start + len(old)))
+    every = _rows_apart(list(extract_values(old, start)))
+    near = list(extract_values(beside, start + len(old)))
     shown = {mark for occurrence in near for mark in occurrence.marks}
     mentions: defaultdict[str, _Mentions] = defaultdict(_Mentions)
     for occurrence, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
@@ -225,3 +226,45 @@ def fields_of(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
 def _is_object_id(one: Statement) -> bool:
     """Whether this is the id of the object that the message describes: an identifier under an id key, in no list."""
     return not one.path and not one.row and is_id_key(one.key) and has_identifier(one.value)
+
+
+def _rows_apart(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
+    """Return the values, with another name for a row of a call's arguments that is no row of the call's result.
+
+    Arguments and result may both have a list under the same path. Their rows at the same place describe the same
+    thing only if they have the same label, which is a value under the key of an id or a name.
+    """
+    labels: defaultdict[tuple[int, str, str], defaultdict[Source, dict[str, str]]]
+    labels = defaultdict(lambda: defaultdict(dict))
+    for one in every:
+        if one.row and one.source in ("call", "result"):
+            own = labels[one.at, one.path, one.row][one.source]
+            if is_id_key(one.key) or is_name_key(one.key):
+                own[one.key] = one.value
+    other = {place for place, own in labels.items() if len(own) > 1 and not _agree(own["call"], own["result"])}
+    return [
+        replace(one, row=f"call {one.row}") if one.source == "call" and (one.at, one.path, one.row) in other else one
+        for one in every
+    ]
+
+
+def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two rows have the same labels under all keys that both have, and at least one such key."""
+    both = one.keys() & other.keys()
+    return bool(both) and all(one[key] == other[key] for key in both)
+
+
+def row_labels(entries: Sequence[Entry]) -> dict[int, int]:
+    """Return, for the index of each fact in a list row, the index of the fact that says which row it is.
+
+    A row that has no such fact is left out.
+    """
+    rows: defaultdict[tuple[int, str, str], list[int]] = defaultdict(list)
+    for index, entry in enumerate(entries):
+        if entry.section == "Facts" and entry.row:
+            rows[entry.at, entry.path, entry.row].append(index)
+    found: dict[int, int] = {}
+    for row in rows.values():
+        place = label_place([entries[index].key for index in row])
+        found.update(dict.fromkeys(row, row[place]) if place is not None else {})
+    return found

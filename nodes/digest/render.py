@@ -6,11 +6,13 @@ from itertools import chain, groupby
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
+from ..text.identifiers import label_place
 from ..text.quoting import ELLIPSIS
 from .entry import LATER, REVISES, SECTIONS, Entry, Section
 
 _FAR = 60
-"""If the last key of a line is more than this number of characters back, the next value gets its key again."""
+"""A row of a list that would end more than this number of characters after the last row with keys shows its keys
+again."""
 
 _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
     "Rules": ("Goal", "Open"),
@@ -104,19 +106,43 @@ def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
 
 
 def _fact_line(own: Sequence[Entry]) -> str:
-    line, path, row, lead, named_at = "", "", "", "", 0
-    for entry in own:
-        far = len(line) - named_at > _FAR and not entry.value.startswith('"')
-        new_path, new_row = entry.path != path or not line, entry.row != row
-        if line:
-            line += "; " if new_path or new_row else ", "
-        if entry.path and (new_path or far):
-            named_at = len(line)
-            line += f"{entry.path}: "
-        if entry.key and (new_path or far or not new_row or entry.key != lead):
-            named_at = len(line)
-            line += f"{entry.key} "
-        lead = entry.key if new_path or new_row else lead
-        line += entry.value
-        path, row = entry.path, entry.row
+    """Return the line of a message's facts. Rows of a list are shown like those of a table.
+
+    The keys of a row are left out if they are the keys of the row before; if only its first key is that of the row
+    before, only this key is left out. A row with several values thus shows all of its keys, all but the first, or
+    none. Path and keys are shown again if the row would end more than `_FAR` characters after the last row with keys,
+    or if a value without a key could be read as one whose key is left out.
+    """
+    line, path, keys, named_at = "", "", list[str](), 0
+    for row_path, row in _rows(own):
+        names = [entry.key for entry in row]
+        left_out = len(names) if names == keys else int(names[:1] == keys[:1])
+        text, values = _cells(row, left_out), _cells(row, len(row))
+        is_far = len(line) + len(values) - named_at > _FAR and not values.startswith('"')
+        is_unclear = names != keys and "" in names[left_out:]
+        if row_path != path or not line or is_far or is_unclear:
+            left_out = 0
+            text = (f"{row_path}: " if row_path else "") + _cells(row, 0)
+        line += f"; {text}" if line else text
+        named_at = named_at if left_out == len(row) else len(line)
+        path, keys = row_path, names
     return line
+
+
+def _cells(row: Sequence[Entry], left_out: int) -> str:
+    """Return the values of a row, the first `left_out` of them without their keys."""
+    return ", ".join(f"{entry.key if at >= left_out else ''} {entry.value}".strip() for at, entry in enumerate(row))
+
+
+def _rows(own: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    """Yield path and entries of each row, the label of the row first.
+
+    The rows of a path follow each other, in the order of their first entries.
+    """
+    paths: dict[str, dict[str, list[Entry]]] = {}
+    for entry in own:
+        paths.setdefault(entry.path, {}).setdefault(entry.row, []).append(entry)
+    for path, rows in paths.items():
+        for name, row in rows.items():
+            label = label_place([entry.key for entry in row]) if name else None
+            yield path, row if label is None else [row[label], *row[:label], *row[label + 1 :]]

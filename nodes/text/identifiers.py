@@ -1,6 +1,7 @@
 """Find identifiers in a text, and estimate from its shape and key how likely each identifier is needed later."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
@@ -29,6 +30,7 @@ _PATH, _WITH_DIGIT, _JOINED = 1.2, 1.0, 0.5
 """Worth of a path or the name of a file, of letters and digits, and of any other identifier."""
 
 _ID_KEYS = frozenset({"id", "ids", "number", "no", "code", "key", "ref", "reference", "path", "file", "sku"})
+_NAME_KEYS = frozenset({"name", "title"})
 _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "duration", "elapsed", "est", "utc"})
 _WORD = Pattern(r"[A-Za-z][a-z]*")
 _CAPITALS_BEFORE = Pattern(r"(?<![\w-])[A-Z]{2,}+ \Z")
@@ -138,6 +140,24 @@ def key_worth(key: str) -> float:
 def is_id_key(key: str) -> bool:
     """Whether the last word of a key says that its value is an identifier."""
     return _last_word(key) in _ID_KEYS
+
+
+def is_name_key(key: str) -> bool:
+    """Whether the last word of a key says that its value is a name."""
+    return _last_word(key) in _NAME_KEYS
+
+
+def label_place(keys: Sequence[str]) -> int | None:
+    """Return the place of the key whose value says which thing a row of values describes; None without such a key.
+
+    It is the first key of an id. Without one it is the empty key, whose value is the row's own key in a JSON object,
+    or else the first key of a name.
+    """
+    for is_label in (is_id_key, operator.not_, is_name_key):
+        for place, key in enumerate(keys):
+            if is_label(key):
+                return place
+    return None
 
 
 def _last_word(key: str) -> str:

@@ -68,6 +68,7 @@ def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
         ("- passengers: dob 1990-01-02; 1991-03-04", (2, 2)),
         ("- id R-1; passengers: first_name Ada, dob 1990-01-02; dob 1991-03-04", (1, 2)),
         ("- passengers: first_name Ada, dob 1990-01-02; Eli, dob 1991-03-04", (0, 2)),
+        ("- passengers: first_name Ada, dob 1990-01-02; Eli, 1991-03-04", (0, 2)),
         ("- passengers: dob 1980-12-31", (0, 0)),
     ],
 )
@@ -75,6 +76,15 @@ def test_rows_without_their_subject_are_counted(line: str, bare_and_shown: tuple
     """A row counts as bare if its own label is not among the values that are shown of it."""
     result = ToolMessage(json.dumps({"id": "R-1", "passengers": PASSENGERS}), tool_call_id="1")
     assert rows_of([result]).shown([HumanMessage(f"Facts:\n{line}")]) == bare_and_shown
+
+
+def test_the_arguments_of_a_call_are_no_row() -> None:
+    """A digest shows them before the rows of a list without a path."""
+    call = AIMessage("", tool_calls=[{"name": "search", "args": {"origin": "DEN"}, "id": "1"}])
+    flights = ToolMessage(json.dumps([{"flight_number": "HAT1", "origin": "DEN", "price": 120}]), tool_call_id="1")
+    shown = [HumanMessage("- origin DEN; flight_number HAT1; price 120")]
+    assert rows_of([flights]).shown(shown) == (2, 3)
+    assert rows_of([call, flights]).shown(shown) == (1, 2)
 
 
 def test_an_id_names_a_row_before_a_name() -> None:

@@ -137,6 +137,8 @@ class Rows:
     rows: defaultdict[str, list[tuple[dict[str, str], str]]] = field(
         default_factory=lambda: defaultdict[str, list[tuple[dict[str, str], str]]](list)
     )
+    asked: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """The arguments of the calls, which a digest shows before the rows of a list without a path."""
 
     def shown(self, context: Sequence[BaseMessage]) -> Pair:
         """Return how many rows the facts in a context show without their label, and how many they show."""
@@ -144,6 +146,8 @@ class Rows:
         for path, values in _listed(text_of(context)):
             matching = [label for row, label in self.rows.get(path, ()) if all(row.get(k) == v for k, v in values)]
             labels = {label for label in matching if label}
+            if not path and any(set(values) <= one.items() for one in self.asked):
+                continue
             if labels and len(labels) == len(set(matching)):
                 shown += 1
                 bare += not any(key in labels for key, _ in values)
@@ -169,6 +173,11 @@ def rows_of(messages: Sequence[BaseMessage]) -> Rows:
     for message in messages:
         if isinstance(message, ToolMessage):
             _collect(parsed(message.text), "", found)
+        elif isinstance(message, AIMessage):
+            found.asked += [
+                {key: quoted_if_spaced(one_line(str(leaf))) for key, leaf in _flat(call["args"])}
+                for call in message.tool_calls
+            ]
     return found
 
 
@@ -196,18 +205,20 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 def _listed(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield the path, and the keys and values, of each group of values that a digest shows as one row.
 
-    A row that begins with the same key as the row before does not repeat the key.
+    A row with the same keys as the row before does not repeat them; nor does a row that only begins with the same
+    key repeat this key.
     """
     for line in text.splitlines():
-        path = lead = ""
+        path, keys = "", list[str]()
         for group in line.removeprefix("- ").split("; "):
             head, colon, rest = group.partition(": ")
             if colon and " " not in head:
-                path, lead, group = head, "", rest  # noqa: PLW2901 - what follows the path
+                path, keys, group = head, [], rest  # noqa: PLW2901 - what follows the path
             values: list[tuple[str, str]] = []
             for part in group.split(", "):
                 name, space, value = part.partition(" ")
                 named = space and not name.startswith('"')
-                values.append((name, value) if named else (lead, part))
-            lead = values[0][0]
+                at = len(values)
+                values.append((name, value) if named else (keys[at] if at < len(keys) else "", part))
+            keys = [key for key, _ in values]
             yield path, values
