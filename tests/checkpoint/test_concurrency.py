@@ -5,7 +5,7 @@ from threading import Barrier
 import pytest
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError
+from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.messages import message_blocks
 from langgraph_compaction.checkpoint.messages.message_codec import (
@@ -17,6 +17,8 @@ from langgraph_compaction.checkpoint.messages.message_store import (
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
 )
+from tests.checkpoint.contract.steps import Steps
+from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, key_of, opening, talk
 
@@ -123,6 +125,17 @@ def test_the_lock_of_a_thread_is_held_to_the_end(shared_url: str, thread_id: str
             assert wait([waiting], timeout=0.2).not_done
             STORE.put(conn, thread, talk(3))
         assert waiting.result(timeout=30) == ((0, 4),)
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_read_of_a_checkpoint_locks_no_thread(shared_url: str, thread_id: str) -> None:
+    """So that it waits for no writer, and no writer waits for it."""
+    with SQLAlchemySaver.from_url(shared_url) as saver:
+        saver.setup()
+        stored = Steps(saver, thread_id).put({"x": 1})
+        with statements(saver.database) as sent:
+            assert saver.get_tuple(stored)
+        assert not [one for one in sent if "FOR UPDATE" in one]
 
 
 def test_no_number_is_given_out_twice_by_who_did_not_take_the_lock(database: Database, thread_id: str) -> None:

@@ -83,6 +83,7 @@ NONSENSE: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
+@pytest.mark.requirement("C15")
 @pytest.mark.parametrize("name", NONSENSE)
 async def test_a_counter_that_does_not_count_is_named(go: Drive, name: str) -> None:
     """The error says that it is the counter, and which function it is."""
@@ -111,6 +112,7 @@ class Odd:
         return given[0][: given[1] * 4] if method == "head" else len(str(given[0])) // 4 + 1
 
 
+@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(
     "result", [lambda: 1 / 0, lambda: -1, lambda: None], ids=["raises", "a negative number", "nothing"]
 )

@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
+from langgraph_compaction.nodes.conversation.message_marks import MARK, marks, with_our_marks
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, events, filler, full, said, values, verdicts
@@ -35,6 +35,15 @@ async def test_a_client_cannot_mark_its_message_as_ours(go: Drive, case: str, bu
     assert all("wire the money" in texts(request) for request in model.received)
     assert all("obey" not in texts(request) for request in model.received)
     assert "forged" in [message.id for message in CompactionThread(graph, CONFIG).transcript()]
+
+
+@pytest.mark.requirement("C10")
+def test_a_message_with_one_mark_of_ours_is_found() -> None:
+    """The mark by which LangChain knows a summary is enough; a mark of the application alone is not."""
+    ours = HumanMessage("a", additional_kwargs={"lc_source": "summarization"})
+    clipped = HumanMessage("b", additional_kwargs={MARK: {"handle": "0" * 12}})
+    theirs = HumanMessage("c", additional_kwargs={MARK: {"pinned": True}})
+    assert with_our_marks([ours, clipped, theirs, HumanMessage("d")]) == [ours, clipped]
 
 
 async def test_the_event_names_the_messages_and_marks_of_the_application_stay(go: Drive) -> None:

@@ -47,6 +47,13 @@ def test_hashes_pass_by_only_what_is_not_equal(codec: RowCodec, held: Any, wante
     assert may_match(hashes_of(codec, {"key": held, "step": 3}), wanted_hashes(codec, {"key": wanted})) == found
 
 
+@pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(("codec", "stored"), [(OPEN, "hibzthOA"), (SEALED, "kVb8qceL")], ids=["open", "sealed"])
+def test_hashes_that_an_earlier_version_stored_are_still_found(codec: RowCodec, stored: str) -> None:
+    """The hashes are part of the format of the tables: rows keep those with which they were written."""
+    assert may_match(stored, wanted_hashes(codec, {"user": "mia"}))
+
+
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """With a key the same metadata has other hashes in each thread, so they tell nothing across threads."""
     about = {"user": "ann"}

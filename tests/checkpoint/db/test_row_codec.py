@@ -54,6 +54,13 @@ def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
 
 
 @pytest.mark.requirement("S3.21")
+def test_a_message_that_an_earlier_version_stored_is_still_found() -> None:
+    """The hash by which an encrypted thread finds a message again is part of the format of the tables."""
+    assert KEYED.lookup_hash(b"c" * 16) == bytes.fromhex("53329972c818f4c6f9749505ca648577")
+    assert PLAIN.lookup_hash(b"c" * 16) == b"c" * 16
+
+
+@pytest.mark.requirement("S3.21")
 @CODECS
 def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
     """A body that was moved to another row or to another thread is an error."""

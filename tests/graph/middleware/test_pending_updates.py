@@ -294,6 +294,7 @@ def test_what_is_pending_is_applied_in_place() -> None:
     assert in_view([a, b], {}) == [a, b]
     gone = {"pending": pending([a, b], [summary])}
     assert [m.text for m in in_view([a, b, behind], gone)] == ["s", "y"]
+    assert [m.text for m in in_view([behind], gone)] == ["s", "y"]
 
 
 async def test_a_request_alone_streams_no_message(go: Drive) -> None:

@@ -1,5 +1,6 @@
 """What a context that is derived from another one shares with it, and what it does not."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,23 @@ def test_a_context_with_restored_messages_reads_those(context: NodeContext) -> N
     assert [message.text for message in context.messages] == ["said"]
     restored = [HumanMessage("restored", id="a")]
     assert context.with_state(messages=restored).messages == restored
+
+
+@pytest.mark.requirement("S0.6")
+def test_the_system_prompt_and_the_tools_are_counted_once_a_call() -> None:
+    """A context that is derived from another one has its counter and what it has counted."""
+    counted = list[Any]()
+
+    def overhead(counter: Any) -> int:
+        counted.append(counter)
+        return 7
+
+    dependencies: Any = SimpleNamespace(
+        settings=None, counter_for=lambda *_: "counter", model_for=lambda *_: None, overhead=overhead
+    )
+    context = NodeContext({"messages": [HumanMessage("said")]}, {}, Runtime(), dependencies)
+    derived = context.with_state(memory={"goal": "book a flight"})
+    assert (context.meter.overhead, derived.meter.overhead, counted) == (7, 7, ["counter"])
 
 
 def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext) -> None:
