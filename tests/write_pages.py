@@ -22,6 +22,7 @@ from tests.test_readme import (
     ROOT,
     RUN_ELSEWHERE,
     SAVERS,
+    constraint_rows,
     fault_rows,
     foreign_reasons,
     foreign_rows,
@@ -29,10 +30,16 @@ from tests.test_readme import (
     matrix_rows,
     matrix_versions,
     missed_rows,
+    online_rows,
+    recall_cost_rows,
+    recall_online_rows,
+    recall_rows,
     saver_rows,
     size_rows,
     stall_rows,
+    summary_rows,
     survival_rows,
+    survival_words,
     wait_rows,
     with_settings,
 )
@@ -64,13 +71,16 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
+        "README.md": [summary_rows()],
         "benchmarks.md": [
-            *(survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
+            *(survival_rows(), list(survival_words())[1:], online_rows(), constraint_rows()),
+            *(wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
             *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
             *(growth_rows(), stall_rows()),
         ],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
+        "recall.md": [recall_rows(), recall_cost_rows(), recall_online_rows()],
     }
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:

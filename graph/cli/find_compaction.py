@@ -6,6 +6,7 @@ import typer
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.nodes import SettingsError
 
 Named = Annotated[
@@ -22,12 +23,15 @@ SHORT_ID = 8
 def find_compaction(records: CompactionRecords, thread: str, name: str) -> LedgerRow:
     """Return the row of the ledger that `name` means.
 
-    `name` is "last" (the newest), a number as `history` shows it (1 is the oldest), or the beginning of an id. Raise
-    SettingsError if there is no such compaction, or if ids of several begin so.
+    `name` is "last" (the newest row that is neither a preparation nor an undo), a number as `history` shows it (1 is
+    the oldest), or the beginning of an id. Raise SettingsError if there is no such compaction, or if ids of several
+    begin so.
     """
     rows = records.history(thread)
-    if name == "last" and rows:
-        return rows[-1]
+    if name == "last":
+        rows = [row for row in rows if row.trigger != PREPARING and row.verdict != "undone"]
+        if rows:
+            return rows[-1]
     if name.isascii() and name.isdigit() and 0 < int(name) <= len(rows):
         return rows[int(name) - 1]
     found = [row for row in rows if name and row.compaction_id.startswith(name)]

@@ -242,6 +242,8 @@ def is_question(sentence: str) -> bool:
 @lru_cache(maxsize=32_768)
 def strength_of(sentence: str) -> int:
     """Return how strictly a sentence sets a rule, in any of twenty languages."""
+    if sentence.endswith((":", "：")) and not is_statement(sentence[:-1]):  # a heading
+        return PLAIN
     claim = "" if is_foreign(sentence) else _NOT_A_RULE.sub(" ", sentence)
     strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
     claim = without_cues(sentence, "no_rule")

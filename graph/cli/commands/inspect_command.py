@@ -7,6 +7,7 @@ import typer
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
@@ -77,7 +78,8 @@ def _write(report: Report, out: Path) -> None:
         raise SettingsError(
             f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
-    counts = f"{len(report['requests'])} requests, {len(report['attempts'])} compactions"
+    compactions = sum(attempt["row"]["trigger"] != PREPARING for attempt in report["attempts"])
+    counts = f"{len(report['requests'])} requests, {compactions} compactions"
     told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
     Output().print(words(told), soft_wrap=True)
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.checkpoint.db import tables
 
 from ..find_compaction import SHORT_ID
@@ -154,15 +155,15 @@ def print_table(table: Table, none: str) -> None:
 
 
 def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
-    def counted(table: sa.Table) -> sa.ScalarSelect[int]:
-        mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id)
+    def counted(table: sa.Table, *which: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+        mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id, *which)
         return mine.correlate(tables.thread).scalar_subquery()
 
     query = sa.select(
         tables.thread.c.thread_id,
         tables.thread.c.updated_at,
         counted(tables.checkpoint).label("checkpoints"),
-        counted(tables.ledger).label("compactions"),
+        counted(tables.ledger, tables.ledger.c.trigger != PREPARING).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
     return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
 

@@ -8,12 +8,15 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.graph import CompactionState, CompactionThread, as_node, create_compaction_graph
 from langgraph_compaction.graph.cli.find_compaction import find_compaction
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from tests.checkpoint.samples import opening
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, filler, frozen, full, said, standing, values, verdicts
 
@@ -154,6 +157,21 @@ def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
         assert lines("diff", THREAD, name, "--db", db)[0]["compaction_id"] == meant
     assert lines("branch", THREAD, "1", "--db", db)[0]["from"] == THREAD
     assert lines("undo", THREAD, "1", "--db", db, "--force")[0]["undone"] == [first, last]
+    (shown,) = lines("show", THREAD, "last", "--db", db)
+    assert (shown["compaction_id"], shown["verdict"]) == (last, "committed")  # not the undo
+
+
+def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> None:
+    """`last` is the compaction before it, and `threads` and `inspect` do not count it."""
+    (row,) = CompactionThread(graph, CONFIG).history()
+    with SQLAlchemySaver.from_url(db) as saver:
+        records, given = CompactionRecords(saver.database), opening(trigger=PREPARING)
+        key = AttemptKey(THREAD, "", "base", 0, -1)
+        assert records.claim_preparation(key, {"epoch": 1}, now=10.0, until=99.0, unused=9, **given) is None
+        assert len(records.history(THREAD)) == 2
+    assert lines("show", THREAD, "last", "--db", db)[0]["compaction_id"] == row.compaction_id
+    assert lines("threads", "--db", db)[0]["compactions"] == 1
+    assert ", 1 compactions" in call("inspect", THREAD, "--db", db, "--out", str(tmp_path / "t.html")).stdout
 
 
 def test_the_beginning_of_several_ids_names_none() -> None:

@@ -267,10 +267,12 @@ def test_rules_are_found_by_strength(sentence: str, strength: int) -> None:
         "我不知道。",
         "别客气。",
         "这两个没有区别。",
+        "IMPORTANT TIPS:\nThe file is open.",
+        "重要要求：\n文件打开了。",
     ],
 )
 def test_what_demands_nothing_is_no_rule(text: str) -> None:
-    """Ignorance, consent, plain statements and quoted words are no rules."""
+    """Ignorance, consent, plain statements, headings and quoted words are no rules."""
     assert rules_of(text) == []
 
 
