@@ -158,8 +158,9 @@ class SummarySettings(Frozen):
     summary made without a model), and a request that fits is sent without a compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
-    """Prepare a model's summary in the background when the request comes near a trigger that is a number of tokens.
-    The turn that compacts then does not wait for the summary. With `require_confirmation`, nothing is prepared."""
+    """Prepare a model's summary in the background when the request comes near the number of tokens at which a trigger
+    fires. The turn that compacts then does not wait for the summary. With `require_confirmation`, nothing is
+    prepared."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
     """In a thread, at most this number of prepared summaries may go unused within an hour. When this number is
