@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint.compaction.attempt import Before
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
 from langgraph_compaction.nodes.runtime.undo_request import over_limit, tell_ledger, undone
@@ -57,19 +57,23 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     before = yield from querying(
         records, lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
-    done = yield from blocking(lambda: _sized(dependencies, before, compaction))
+    meter = yield from blocking(lambda: _meter(dependencies, compaction))
+    done = yield from blocking(lambda: _sized(dependencies, before, meter))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
-    counter, now = dependencies.counter_for(dependencies.fixed_model), dependencies.now()
-    yield from querying(records, lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
+    now = dependencies.now()
+    yield from querying(records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, now=now))
     return done
 
 
-def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> Undone:
-    model, sizes = dependencies.fixed_model, dependencies.sizes()
-    counter = dependencies.counter_for(model)
-    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
+def _meter(dependencies: Dependencies, compaction: dict[str, Any]) -> Meter:
+    counter = dependencies.counter_for(dependencies.fixed_model)
+    return meter_of_thread(compaction, counter, dependencies.overhead(counter))
+
+
+def _sized(dependencies: Dependencies, before: Before, meter: Meter) -> Undone:
+    sizes = dependencies.sizes()
     return Undone(
         compactions=before.undone,
         messages=len(before.messages),

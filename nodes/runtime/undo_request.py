@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from ..compaction_request import NO_REQUEST, REQUEST
-from ..conversation.tokens import TokenCounter, total
+from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
 from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
@@ -62,16 +62,18 @@ def tell_ledger(
     state: Mapping[str, Any],
     before: Before,
     *,
-    counter: TokenCounter,
+    meter: Meter,
     now: float,
     namespace: str = "",
 ) -> None:
-    """Write a ledger row for an undo; the rows of the undone compactions stay, because a fork may need these rows."""
+    """Write a ledger row for an undo, with the sizes of the requests before and after it.
+
+    The rows of the undone compactions stay, because a fork may need these rows.
+    """
     compaction, messages = state["compaction"], state["messages"]
     key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
-    outcome = Outcome(
-        verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=total(counter, before.messages)
-    )
+    after = meter.request(cast("list[AnyMessage]", before.messages))
+    outcome = Outcome(verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=after)
     records.note(
         key,
         outcome,
@@ -80,8 +82,8 @@ def tell_ledger(
         epoch=compaction.get("epoch", 0),
         trigger="manual",
         strategy="undo",
-        tokens_before=total(counter, messages),
-        counter=counter.name,
+        tokens_before=meter.request(messages),
+        counter=meter.counter.name,
     )
 
 
@@ -170,7 +172,7 @@ def _tell_ledger(context: NodeContext, before: Before) -> None:
         str(context.thread_id),
         {"compaction": context.compaction, "messages": context.messages},
         before,
-        counter=context.counter,
+        meter=context.meter,
         now=context.now(),
         namespace=context.namespace,
     )

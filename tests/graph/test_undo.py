@@ -9,10 +9,12 @@ from langgraph_compaction.checkpoint import Database, UnknownAttemptError
 from langgraph_compaction.graph import CompactionError, CompactionThread, OverLimitError
 from langgraph_compaction.graph.undo import Undone
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
     THREAD,
+    WORDS,
     Asynchronous,
     Drive,
     agent,
@@ -60,6 +62,18 @@ def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     """An agent on the same threads whose model accepts about so many tokens: they lie in its soft zone."""
     del graph
     return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
+
+
+async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[str, Any]) -> None:
+    """The row of an undo counts the system prompt, as the rows of compactions and the result of the call do."""
+    graph = agent(**shared, system_prompt="Answer in short sentences. " * 10)
+    await grown(go, graph, commits=1)
+    done = await take_back(go, graph, force=True)
+    assert (
+        ledger(graph)[-1].tokens_after
+        == done.tokens
+        > 40 + total(WORDS, CompactionThread(graph, CONFIG).transcript())
+    )
 
 
 @pytest.mark.requirement("S2.51")

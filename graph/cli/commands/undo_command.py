@@ -3,16 +3,18 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from time import time
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import uuid4
 
 import typer
+from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
+from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
@@ -55,8 +57,8 @@ def undo(
         named = None if compaction in (None, "last") else find_compaction(records, thread, compaction).compaction_id
         before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=named)
         sizes: dict[str, int] = channel.get("sizes") or {}
-        counter = tiktoken_counter()
-        tokens, limit = total(counter, before.messages), sizes.get("limit")
+        meter = meter_of_thread(channel, tiktoken_counter(), 0)
+        tokens, limit = meter.request(cast("list[AnyMessage]", before.messages)), sizes.get("limit")
         if limit is not None and tokens > limit and not force:
             raise OverLimitError(
                 f"the messages would hold about {tokens:,} tokens and the limit was {limit:,}: the next turn would "
@@ -66,7 +68,7 @@ def undo(
         after = {**channel, **undone(before), "own_marks": own}
         changed = {"messages": replace(before.messages).value, "compaction": after}
         rewrite(saver, found, changed)
-        tell_ledger(records, thread, values, before, counter=counter, now=time())
+        tell_ledger(records, thread, values, before, meter=meter, now=time())
     told = {
         "thread_id": thread,
         "undone": list(before.undone),
