@@ -57,24 +57,22 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     before = yield from querying(
         records, lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
-    meter = yield from blocking(lambda: _meter(dependencies, compaction))
-    done = yield from blocking(lambda: _sized(dependencies, before, meter))
+    meter, done = yield from blocking(lambda: _sized(dependencies, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
     now = dependencies.now()
-    yield from querying(records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, now=now))
+    yield from querying(
+        records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, after=done.tokens, now=now)
+    )
     return done
 
 
-def _meter(dependencies: Dependencies, compaction: dict[str, Any]) -> Meter:
-    counter = dependencies.counter_for(dependencies.fixed_model)
-    return meter_of_thread(compaction, counter, dependencies.overhead(counter))
-
-
-def _sized(dependencies: Dependencies, before: Before, meter: Meter) -> Undone:
-    sizes = dependencies.sizes()
-    return Undone(
+def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
+    """Return the meter of the thread, and the result of the undo with the sizes measured by this meter."""
+    sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.fixed_model)
+    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
+    return meter, Undone(
         compactions=before.undone,
         messages=len(before.messages),
         tokens=meter.request(cast("list[AnyMessage]", before.messages)),

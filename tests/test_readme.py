@@ -229,11 +229,11 @@ def test_parts_of_ones_own_are_short() -> None:
 
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
-    shown = (*survival_rows(), *online_rows(), *constraint_rows(), *wait_rows(), *fault_rows(COMPARED))
+    shown = (*survival_rows(), *found_rows(), *online_rows(), *constraint_rows(), *wait_rows(), *fault_rows(COMPARED))
     shown += (*growth_rows(), *stall_rows())
     for row in shown:
         assert row in PAGES["benchmarks.md"].splitlines(), row
-    assert all(words in PAGES["benchmarks.md"] for words in survival_words())
+    assert survival_words() in PAGES["benchmarks.md"]
     for row in (*recall_rows(), *recall_cost_rows(), *recall_online_rows()):
         assert row in PAGES["recall.md"].splitlines(), row
     assert all(words in PAGES["recall.md"] for words in recall_words())
@@ -377,10 +377,14 @@ def summary_rows() -> Iterator[str]:
     )
 
 
-def survival_words() -> Iterator[str]:
-    """What the text says of the preset's interval, and of what recall finds in 100,000 tokens."""
+def survival_words() -> str:
+    """What the text says of the preset's interval."""
     [row] = [row for row in lines_of("evaluate") if (row["policy"], row["budget"]) == ("faithful", 0.25)]
-    yield "{:.0f}-{:.0f} %".format(*(100 * edge for edge in row["ci95"]["bound"]))
+    return "{:.0f}-{:.0f} %".format(*(100 * edge for edge in row["ci95"]["bound"]))
+
+
+def found_rows() -> Iterator[str]:
+    """What recall finds in threads of 100,000 tokens, beside BM25."""
     found = {
         (row["part"], row["query"], row["search"]): f"{100 * row['found']:.0f} %"
         for row in results("recall")["found"]

@@ -26,6 +26,7 @@ from tests.test_readme import (
     fault_rows,
     foreign_reasons,
     foreign_rows,
+    found_rows,
     growth_rows,
     matrix_rows,
     matrix_versions,
@@ -39,7 +40,6 @@ from tests.test_readme import (
     stall_rows,
     summary_rows,
     survival_rows,
-    survival_words,
     wait_rows,
     with_settings,
 )
@@ -73,7 +73,7 @@ def main() -> None:
     tables = {
         "README.md": [summary_rows()],
         "benchmarks.md": [
-            *(survival_rows(), list(survival_words())[1:], online_rows(), constraint_rows()),
+            *(survival_rows(), found_rows(), online_rows(), constraint_rows()),
             *(wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
             *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
             *(growth_rows(), stall_rows()),

@@ -12,7 +12,8 @@ from langgraph_compaction.nodes import SettingsError
 Named = Annotated[
     str,
     typer.Argument(
-        metavar="COMPACTION", help="Its number in `history`, `last`, or its id or the beginning of its id."
+        metavar="COMPACTION",
+        help="Its number in `history`, `last` for the newest attempt, or its id or the beginning of its id.",
     ),
 ]
 
@@ -28,10 +29,9 @@ def find_compaction(records: CompactionRecords, thread: str, name: str) -> Ledge
     begin so.
     """
     rows = records.history(thread)
-    if name == "last":
-        rows = [row for row in rows if row.trigger != PREPARING and row.verdict != "undone"]
-        if rows:
-            return rows[-1]
+    attempts = [row for row in rows if row.trigger != PREPARING and row.verdict != "undone"]
+    if name == "last" and attempts:
+        return attempts[-1]
     if name.isascii() and name.isdigit() and 0 < int(name) <= len(rows):
         return rows[int(name) - 1]
     found = [row for row in rows if name and row.compaction_id.startswith(name)]

@@ -63,16 +63,16 @@ def tell_ledger(
     before: Before,
     *,
     meter: Meter,
+    after: int,
     now: float,
     namespace: str = "",
 ) -> None:
-    """Write a ledger row for an undo, with the sizes of the requests before and after it.
+    """Write a ledger row for an undo. `after` is the size of the request after the undo, measured with `meter`.
 
     The rows of the undone compactions stay, because a fork may need these rows.
     """
     compaction, messages = state["compaction"], state["messages"]
     key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
-    after = meter.request(cast("list[AnyMessage]", before.messages))
     outcome = Outcome(verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=after)
     records.note(
         key,
@@ -113,8 +113,8 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
         last = _finished(context, found)
         return {"compaction": {**_ENDED, "last": last}}
     yield from abandon(context)
-    yield from write_ledger(context, lambda: _tell_ledger(context, found))
     key, size, left = found.undone[0], context.size, _tokens(context, found)
+    yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))
     return {"messages": replace(found.messages), "compaction": undone(found)}
@@ -166,13 +166,14 @@ def _tokens(context: NodeContext, before: Before) -> int:
     return context.meter.request(cast("list[AnyMessage]", before.messages))
 
 
-def _tell_ledger(context: NodeContext, before: Before) -> None:
+def _tell_ledger(context: NodeContext, before: Before, after: int) -> None:
     tell_ledger(
         context.dependencies.records,
         str(context.thread_id),
         {"compaction": context.compaction, "messages": context.messages},
         before,
         meter=context.meter,
+        after=after,
         now=context.now(),
         namespace=context.namespace,
     )

@@ -65,7 +65,7 @@ def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
 
 
 async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[str, Any]) -> None:
-    """The row of an undo counts the system prompt, as the rows of compactions and the result of the call do."""
+    """The size in the row of an undo includes the system prompt, as the size that the call returns does."""
     graph = agent(**shared, system_prompt="Answer in short sentences. " * 10)
     await grown(go, graph, commits=1)
     done = await take_back(go, graph, force=True)

@@ -68,7 +68,7 @@ def undo(
         after = {**channel, **undone(before), "own_marks": own}
         changed = {"messages": replace(before.messages).value, "compaction": after}
         rewrite(saver, found, changed)
-        tell_ledger(records, thread, values, before, meter=meter, now=time())
+        tell_ledger(records, thread, values, before, meter=meter, after=tokens, now=time())
     told = {
         "thread_id": thread,
         "undone": list(before.undone),
