@@ -258,6 +258,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "digest": lambda text: digest([HumanMessage(text)], budget=500, counter=COUNTER),
     "digest of a summary": lambda text: digest([HumanMessage("x")], budget=500, counter=COUNTER, previous_text=text),
     "importance": lambda text: weighted_entries([HumanMessage(text), AIMessage(text)]),
+    "compaction, hostile list": replying(lambda text: f"<summary>{GOOD_TEXT}</summary><rules>rule: {text}</rules>"),
     "compaction, hostile reply": replying(lambda text: f"<summary>{GOOD_TEXT} {text}</summary>"),
     "compaction, bare reply": replying(lambda text: text),
     "compaction, by a model": compacting("user", summarizer=ScriptedModel(replies=[GOOD])),

@@ -6,6 +6,7 @@ from typing import Any
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
 
 from .conversation.transcript import message_id
+from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from .events import log, meta_event
 from .runtime.effects import Effects
 from .runtime.engine import (
@@ -14,6 +15,7 @@ from .runtime.engine import (
     counts_of,
     demand,
     fitted_summary,
+    has_space,
     shortened_blocks,
     summary_budget,
     summary_parts,
@@ -49,7 +51,9 @@ def summarize(context: NodeContext) -> Effects[Update]:
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
     if written.finding is not None:
         return failed(draft, written.finding)
-    body = written.body if level.is_deterministic else _fitted(context, draft, written.body, extra)
+    body = written.body
+    if not level.is_deterministic:
+        body, extra = _fitted(context, draft, written, extra)
     summary = extra.message(body, context.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, _seen(written, draft)
     draft["needed"] = [] if level.hides else [list(words) for words in extra.facts.needed]
@@ -81,19 +85,29 @@ def is_paid(context: NodeContext) -> Effects[bool]:
         return False
     if draft["failure"] or known is None:
         return False
-    parts = _summary_parts(context, draft)
-    summary = parts.message(_fitted(context, draft, known.body, parts), context.draft_key.compaction_id)
+    body, parts = _fitted(context, draft, known, _summary_parts(context, draft))
+    summary = parts.message(body, context.draft_key.compaction_id)
     after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
     return context.meter.request(after) <= draft.get("ceiling", context.sizes.limit)
 
 
-def _fitted(context: NodeContext, draft: Draft, body: str, extra: SummaryParts) -> str:
-    """Return a model's summary, cut at the end of a sentence if it is a little too long for the space it has."""
-    ceiling = draft.get("ceiling", context.sizes.limit)
-    return fitted_summary(context.call, body, tokens=draft["tokens_selected"], ceiling=ceiling, extra=extra)
+def _fitted(
+    context: NodeContext, draft: Draft, written: WrittenSummary, extra: SummaryParts
+) -> tuple[str, SummaryParts]:
+    """Return a model's summary, cut at the end of a sentence if it is a little too long, and the parts beside it.
+
+    The sentences that the model listed are among the parts if there is space for them beside the whole summary.
+    """
+    tokens, ceiling = draft["tokens_selected"], draft.get("ceiling", context.sizes.limit)
+    body = fitted_summary(context.call, written.body, tokens=tokens, ceiling=ceiling, extra=extra)
+    if written.listed:
+        wider = _summary_parts(context, draft, written.listed)
+        if has_space(context.call, body, tokens=tokens, ceiling=ceiling, extra=wider):
+            return body, wider
+    return body, extra
 
 
-def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
+def _summary_parts(context: NodeContext, draft: Draft, listed: ListedSentences = NOTHING_LISTED) -> SummaryParts:
     return summary_parts(
         context.call,
         context.fallback_chain[draft["level"]],
@@ -104,6 +118,7 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
         ceiling=draft.get("ceiling", context.sizes.limit),
         key_information=draft.get("key_information"),
         used=draft.get("used", ()),
+        listed=listed,
     )
 
 
@@ -150,6 +165,7 @@ def _known(context: NodeContext, key: AttemptKey, name: str) -> Effects[WrittenS
         return None
     return WrittenSummary(
         body=found.text,
+        listed=split_list(found.listed)[1],
         calls=found.calls,
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
@@ -165,6 +181,7 @@ def _record(name: str, written: WrittenSummary) -> SummaryRecord:
         input_tokens=written.input_tokens,
         output_tokens=written.output_tokens,
         calls=written.calls,
+        listed=written.listed.written(),
     )
 
 

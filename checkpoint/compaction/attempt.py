@@ -68,6 +68,8 @@ class SummaryRecord:
     input_tokens: int
     output_tokens: int
     calls: int
+    listed: str = ""
+    """What the model listed next to the summary, as a text; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -6,6 +6,9 @@ from ..db import tables
 from ..db.thread_row import Thread
 from .attempt import AttemptKey, SummaryRecord
 
+_LISTED = "\x1e"
+"""The control character "record separator", which stands before what the model listed."""
+
 _summary, _ledger = tables.summary.c, tables.ledger.c
 
 
@@ -13,13 +16,14 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
     """Store the summary of an input; it replaces the compaction's earlier summary of an equal input."""
     lookup = thread.codec.lookup_text(record.input_digest)
     conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, lookup)))
-    text = record.text.encode("utf-8", "surrogatepass")
+    has_list = record.listed or _LISTED in record.text
+    text = f"{record.text}{_LISTED}{record.listed}" if has_list else record.text
     conn.execute(
         sa.insert(tables.summary).values(
             thread=thread.id,
             compaction_id=compaction_id,
             input_digest=lookup,
-            text=thread.codec.encode(row_name(compaction_id, lookup), text),
+            text=thread.codec.encode(row_name(compaction_id, lookup), text.encode("utf-8", "surrogatepass")),
             model=record.model,
             input_tokens=record.input_tokens,
             output_tokens=record.output_tokens,
@@ -50,8 +54,10 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
     if row is None:
         return None
     body = bytes(row["text"])
-    text = thread.codec.decode(row_name(row["compaction_id"], lookup), body).decode("utf-8", "surrogatepass")
-    return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
+    whole = thread.codec.decode(row_name(row["compaction_id"], lookup), body).decode("utf-8", "surrogatepass")
+    text, _, listed = whole.rpartition(_LISTED) if _LISTED in whole else (whole, "", "")
+    usage = row["model"], row["input_tokens"], row["output_tokens"], row["calls"]
+    return SummaryRecord(input_digest, text, *usage, listed=listed)
 
 
 def row_name(compaction_id: str, input_digest: str) -> str:

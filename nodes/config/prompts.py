@@ -5,7 +5,7 @@ A set of prompts consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of tex
 `str.format`, so braces in a conversation are harmless.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -60,6 +60,10 @@ class Wording:
     """The text before the user's words about what to keep."""
     defect: tuple[str, str]
     """The texts before and after the reason why the last reply was rejected."""
+    listing: str
+    """A request to list rules and decisions after the record, in the form that `split_list` reads."""
+    known: str
+    """The text before the rules and decisions that stand next to the earlier record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +96,24 @@ class PromptSet:
         instructions: str | None = None,
         focus: str | None = None,
         defect: str | None = None,
+        rules: Sequence[str] | None = None,
     ) -> str:
-        """Return the text of the user message: earlier record, conversation, maximum length and requests."""
+        """Return the text of the user message: earlier record, conversation, maximum length and requests.
+
+        `rules` are those that stand next to the earlier record. Unless they are `None`, a list of rules is requested.
+        """
         said = self.wording
         parts = [f"<conversation>\n{conversation}\n</conversation>"]
         if earlier:
             safe = earlier.replace("</earlier_record", "&lt;/earlier_record")  # the record cannot close the tag
             parts = [f"<earlier_record>\n{safe}\n</earlier_record>", self.update, *parts]
+        if rules:
+            parts.insert(
+                -1, "\n".join([said.known, "<earlier_rules>", *(f"- {rule}" for rule in rules), "</earlier_rules>"])
+            )
         parts.append(self._length(max_tokens, max_chars))
+        if rules is not None:
+            parts.append(said.listing)
         if instructions:
             parts.append(f"{said.instructions}{instructions}")
         if focus:
@@ -163,6 +177,15 @@ new, move what has been done out of the next steps.""",
     instructions="Besides, this is asked of every record here: ",
     focus="The user asks to keep above all: ",
     defect=("Your last attempt was rejected (", "). Mend that."),
+    listing="""\
+After </summary>, and outside of the record, list what binds the work, between <rules> and </rules>, in at most 12 \
+lines of these three forms:
+rule: a sentence in which the user sets a rule, a limit or a preference that still holds
+decision: a sentence in which the assistant states a decision that the user did not reject
+revised: an earlier sentence => the later sentence that changes or revokes it
+Copy each sentence word for word from the conversation or from the earlier rules. Leave the list out if there is \
+nothing to list.""",
+    known="These rules and decisions stand next to the earlier record:",
 )
 
 _RULES_EN: Mapping[str, str] = {
@@ -231,6 +254,13 @@ _ZH = Wording(
     instructions="此外，这里的每份记录都要遵守：",
     focus="用户要求优先保留：",
     defect=("上一次的回复未被采用（", "）。请改正。"),
+    listing="""\
+在 </summary> 之后、记录之外，在 <rules> 与 </rules> 之间列出对工作有约束力的内容，最多 12 行，只用以下三种格式：
+rule: 用户提出的、仍然有效的规则、限制或偏好的原句
+decision: 助手说明某项决定、且用户没有反对的原句
+revised: 较早的原句 => 修改或撤销它的较晚的原句
+每个句子都必须从对话或已有规则中逐字照抄。如果没有可列的内容，就不要写这个列表。""",
+    known="以下规则和决定与旧记录并列：",
 )
 
 _RULES_ZH: Mapping[str, str] = {

@@ -14,6 +14,7 @@ from ..text.identifiers import contains_whole
 from ..text.quoting import clip
 from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
 from .facts import facts, row_labels
+from .listed_sentences import NOTHING_LISTED, ListedSentences, listed_decisions, with_listed_rules
 from .render import Suffixes, render_entries
 from .revisions import apply_revisions
 from .rules_and_requests import earlier_lines, goal, requests, rules
@@ -29,6 +30,7 @@ _SHARES: dict[Section, float] = {
     "Open": 0.15,
     "Said": 0.2,
     "Answers": 0.2,
+    "Decisions": 0.1,
 }
 """Share of the token budget that each section may use before entries of other sections are preferred."""
 
@@ -41,6 +43,7 @@ _AGES: dict[Section, float] = {
     "Open": 3,
     "Said": 1,
     "Answers": 1,
+    "Decisions": 1,
 }
 """For each section, how many times an entry of the newest message is worth the same entry of the oldest message; 1
 means that age does not matter."""
@@ -62,7 +65,15 @@ _FOCUS_LETTERS = 4
 """Minimum length of an ASCII word of `focus` that is searched for in entries; shorter words such as `the` are in most
 entries."""
 
-_MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24, "Answers": 24}
+_MIN_TOKENS: dict[Section, int] = {
+    "Goal": 12,
+    "Rules": 24,
+    "Earlier": 24,
+    "Open": 12,
+    "Said": 24,
+    "Answers": 24,
+    "Decisions": 24,
+}
 """For each section whose entries are sentences, the number of tokens up to which a sentence is not cut, even if the
 section's share of the budget is smaller."""
 
@@ -106,6 +117,7 @@ def digest(
     beside: Sequence[AnyMessage] = (),
     rules_first: int = 0,
     used: Collection[str] = (),
+    listed: ListedSentences = NOTHING_LISTED,
 ) -> Digest:
     """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
 
@@ -115,10 +127,11 @@ def digest(
     digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
     the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
     otherwise be lost. Entries that contain one of the texts `used` come first. Before all others come binding rules,
-    as long as they take at most `rules_first` tokens. The same input always gives the same digest.
+    as long as they take at most `rules_first` tokens. `listed` are sentences that a model named as rules, decisions
+    and revisions. The same input always gives the same digest.
     """
     start, known = unpack(previous)
-    entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections)
+    entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections, listed=listed)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
     worth = list(map(_weighing(entries, start, count, _focus_words(focus), used), entries))
@@ -173,6 +186,7 @@ def _entries(
     text: str | None = None,
     beside: Sequence[AnyMessage] = (),
     sections: Collection[Section] = SECTIONS,
+    listed: ListedSentences = NOTHING_LISTED,
 ) -> list[Entry]:
     """Return the entries of the given sections, with each revision in the place of what it revises."""
     earlier: defaultdict[str, list[Entry]] = defaultdict(list)
@@ -185,15 +199,17 @@ def _entries(
     told = {entry.at for entry in aim}
     found = [
         *aim,
-        *rules(old, start, earlier["Rules"]),
+        *with_listed_rules(rules(old, start, earlier["Rules"]), listed, old, start),
         *earlier_lines(text, start, earlier["Earlier"]),
         *(facts(old, start, earlier["Facts"], beside) if "Facts" in sections else earlier["Facts"]),
         *steps(old if "Steps" in sections else (), start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old if "Open" in sections else (), start, failed),
         *statements(old if "Said" in sections else (), start, [*earlier["Said"], *earlier["Answers"]], beside),
+        *listed_decisions(listed, old, start, earlier["Decisions"], beside),
     ]
-    return [entry for entry in apply_revisions(found, old, start, beside) if entry.section in sections]
+    held = apply_revisions(found, old, start, beside, told=listed.revised)
+    return [entry for entry in held if entry.section in sections]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
@@ -332,7 +348,7 @@ def _fitting(
     return list(chosen) if left >= 0 else []
 
 
-_FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts")
+_FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts", "Decisions")
 _RULES_ONLY: tuple[Section, ...] = ("Rules",)
 
 
@@ -360,12 +376,13 @@ def facts_of(
     rules_first: int = 0,
     used: Sequence[str] = (),
     beside: Sequence[AnyMessage] = (),
+    listed: ListedSentences = NOTHING_LISTED,
 ) -> Facts:
     """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens.
 
     Binding rules come first, up to `rules_first` tokens, then facts that contain one of the texts `used`. Later
     messages that the model continues to see (`beside`) may revise a rule, and facts that they contain have a low
-    worth.
+    worth. `listed` are the sentences that the model listed next to its summary.
     """
     made = digest(
         old,
@@ -376,6 +393,7 @@ def facts_of(
         beside=beside,
         rules_first=rules_first,
         used=used,
+        listed=listed,
     )
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)
@@ -387,9 +405,17 @@ def tokens_of_rules(
     earlier: Mapping[str, Any] | None,
     counter: TokenCounter,
     beside: Sequence[AnyMessage] = (),
+    listed: ListedSentences = NOTHING_LISTED,
 ) -> int:
     """Return the tokens of the text that shows all binding rules of `old` and of the record `earlier`."""
     start, known = unpack(earlier)
-    every = _entries(old, start, known, beside=beside, sections=_RULES_ONLY)
+    every = _entries(old, start, known, beside=beside, sections=_RULES_ONLY, listed=listed)
     found = [entry for entry in every if _is_binding(entry)]
     return _HEADING + sum(_rule_cost(entry, counter) for entry in found) if found else 0
+
+
+def rules_in(record: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the lines of the binding rules and the decisions in a record, oldest first."""
+    every = sorted(unpack(record)[1], key=lambda entry: entry.at)
+    found = [entry for entry in every if _is_binding(entry) or entry.section == "Decisions"]
+    return tuple(render_entries([entry]).partition("\n")[2].removeprefix("- ") for entry in found)

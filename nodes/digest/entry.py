@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said", "Answers"]
+Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said", "Answers", "Decisions"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """The sections in the order in which a digest shows them."""
 

@@ -90,7 +90,7 @@ class _Phrases:
 
 
 def _line(entry: Entry) -> str:
-    if entry.section in ("Said", "Answers"):
+    if entry.section in ("Said", "Answers", "Decisions"):
         return f'"{entry.value}"'  # quotation marks show that these are the words of a user or of the assistant
     if entry.section == "Rules" and entry.path == LATER:
         return f"{entry.value} (later: {entry.key})"

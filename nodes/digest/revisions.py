@@ -16,6 +16,7 @@ from ..text.identifiers import identifiers, identifiers_with_digit
 from ..text.quoting import ELLIPSIS, one_line
 from .entry import LATER, REVISES, Entry
 from .languages import has_cue, languages_of, without_cues, words_of_cues
+from .listed_sentences import is_listed
 from .rules_and_requests import FIRM, PLAIN, is_question, is_statement, rule_worth, sentences_of, strength_of
 
 _SHOWN, _WAS, _MOST_LATER = 320, 120, 320
@@ -144,6 +145,7 @@ def apply_revisions(
     beside: Sequence[AnyMessage] = (),
     *,
     only_cues: bool = False,
+    told: Sequence[tuple[str, str]] = (),
 ) -> list[Entry]:
     """Return the entries with each revision in the place of what it revises, or beside it.
 
@@ -153,10 +155,13 @@ def apply_revisions(
     later words as its `key` and with `LATER` as its `path`, so that the model sees both. So does a rule of which a
     later sentence speaks without a cue word of a revision, unless `only_cues`. A message in `beside`, which the model
     continues to see, may revise an entry too; the revision gets the last position of `old`.
+
+    `told` are pairs of an earlier sentence and the later one that changes it, as a model named them. Both are shown:
+    the earlier sentence stays in force, with the later one as its `key`.
     """
     earlier = (spoken for entry in entries if entry.at < start for spoken in _of_entry(entry))
     known = {entry.key if entry.path == LATER else entry.value for entry in entries if entry.key and entry.at < start}
-    conversation = _Conversation(earlier, known, only_cues=only_cues)
+    conversation = _Conversation(earlier, known, only_cues=only_cues, told=told)
     for index, message in enumerate(old):
         if is_real_user(message):
             conversation.read(message.text, start + index)
@@ -188,9 +193,16 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
 class _Conversation:
     """The sentences of users that were read so far, and those among them that a later sentence has revised."""
 
-    def __init__(self, earlier: Iterable[_Spoken], known: Collection[str] = (), *, only_cues: bool = False) -> None:
+    def __init__(
+        self,
+        earlier: Iterable[_Spoken],
+        known: Collection[str] = (),
+        *,
+        only_cues: bool = False,
+        told: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.revisions: list[Entry] = []
-        self._only_cues = only_cues
+        self._only_cues, self._told = only_cues, told
         self._known = list(known)
         """Revisions of an earlier digest, which their own messages do not revise again."""
         self.stale = defaultdict[int, list[str]](list)
@@ -221,6 +233,8 @@ class _Conversation:
                 ):
                     self._judged += 1
                     self._revise(fresh, place, kind)
+        for sentence in judged.sentences if self._told else ():
+            self._revise_as_told(_Spoken(at, *sentence))
         if is_entry:
             self._unread.append((at, judged))
 
@@ -274,6 +288,20 @@ class _Conversation:
         for one in {one.text: one for one in reversed(extended)}.values():
             self._extend(one, text, at)
         for one in [*targets, *parts]:
+            self.stale[one.at].append(one.text)
+
+    def _revise_as_told(self, own: _Spoken) -> None:
+        """Show a sentence beside the earlier sentences that a model says it changes."""
+        earlier = [before for before, after in self._told if is_listed(own.text, [after])]
+        if not earlier or own.text in self.stale.get(own.at, ()):
+            return
+        self._catch_up()
+        pool = (one for one in [*self._statements, *self._rules] if (one.at, one.text) != (own.at, own.text))
+        targets = [one for one in pool if is_listed(one.text, earlier)]
+        self._forget(targets)
+        for one in {one.text: one for one in reversed(targets)}.values():
+            self._extend(one, one_line(own.text, _SHOWN), own.at)
+        for one in [*targets, own] if targets else ():
             self.stale[one.at].append(one.text)
 
     def _forget(self, gone: Sequence[_Spoken]) -> None:

@@ -20,6 +20,7 @@ from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
 from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_rules
+from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
@@ -309,6 +310,7 @@ def summary_parts(
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
     used: Sequence[str] = (),
+    listed: ListedSentences = NOTHING_LISTED,
 ) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
@@ -316,7 +318,8 @@ def summary_parts(
     half of the space under the ceiling; the user's rules come first and may take `RULES_FACTOR` times that share. A
     digest has its facts in its own text. `clip` holds the ids of the shortened
     messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
-    size of the request without a summary. Facts that contain one of the texts `used` are preferred.
+    size of the request without a summary. Facts that contain one of the texts `used` are preferred. `listed` are the
+    sentences that the model listed next to its summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -339,12 +342,15 @@ def summary_parts(
     earlier, counter = earlier_summary(leaving), call.meter.counter
     known = earlier.facts or earlier.record
     beside = [call.redacted(message) for message in _after(messages, drop)]
-    rules = min(tokens_of_rules(old, known, counter, beside), call.meter.unscaled(min(_most_for_rules(call), space)))
+    needed = tokens_of_rules(old, known, counter, beside, listed)
+    rules = min(needed, call.meter.unscaled(min(_most_for_rules(call), space)))
     share = min(int(call.sizes.room * call.settings.facts_share), (space - call.meter.scaled(rules)) // 2)
     budget = rules + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    facts = facts_of(old, known, budget=budget, counter=counter, rules_first=rules, used=used, beside=beside)
+    facts = facts_of(
+        old, known, budget=budget, counter=counter, rules_first=rules, used=used, beside=beside, listed=listed
+    )
     return replace(always, facts=facts)
 
 
@@ -360,12 +366,22 @@ def fitted_summary(call: Call, body: str, *, tokens: int, ceiling: int, extra: S
     A summary that has no end of a sentence there, or of which more than `MOST_CUT` would be lost, is returned as it
     is, for the gate to refuse. The other arguments are those of `summary_budget`.
     """
-    space = call.meter.unscaled(ceiling - tokens - frame(call, extra)) - JOINTS
+    space = _space(call, tokens=tokens, ceiling=ceiling, extra=extra)
     if call.meter.counter.text(body) <= space or space <= 0:
         return body
     cut = clip_at_sentence_end(body, counter=call.meter.counter, tokens=space)
     ends = cut.endswith(SENTENCE_ENDS) or body[len(cut) : len(cut) + 1] == "\n"
     return cut if ends and len(cut) >= len(body) * (1 - MOST_CUT) else body
+
+
+def has_space(call: Call, body: str, *, tokens: int, ceiling: int, extra: SummaryParts) -> bool:
+    """Whether a summary fits under the ceiling next to the other parts of its message."""
+    return call.meter.counter.text(body) <= _space(call, tokens=tokens, ceiling=ceiling, extra=extra)
+
+
+def _space(call: Call, *, tokens: int, ceiling: int, extra: SummaryParts) -> int:
+    """Return the most tokens that a summary's text may have next to the other parts of its message."""
+    return call.meter.unscaled(ceiling - tokens - frame(call, extra)) - JOINTS
 
 
 def summary_budget(

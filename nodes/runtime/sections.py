@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ..config.prompts import Language
 from ..conversation.transcript import message_id
+from ..digest.listed_sentences import NOTHING_LISTED
 from ..summary.chunks import Chunk, quoted
 from ..text.quoting import clip, one_line
 from .effects import Effects
@@ -91,5 +92,6 @@ def _joined_sections(sections: Sequence[WrittenSummary], heading: str) -> Writte
             "full": [name for section in sections for name in section.seen.get("full", ())],
             "cut": {name: sizes for section in sections for name, sizes in section.seen.get("cut", {}).items()},
         },
+        listed=sum((section.listed for section in sections), NOTHING_LISTED),
         finding=sections[-1].finding,
     )

@@ -8,12 +8,14 @@ from html import escape
 from time import perf_counter
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from ..config.prompts import PROMPTS
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
+from ..digest.digest import rules_in
+from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from ..gate.coverage import covers_too_little
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, summary_text
@@ -33,6 +35,9 @@ worth it."""
 MOST = 2
 """A summary that only the next call reads, and that the conversation never holds, may be at most this many times as
 long as the budget."""
+RULES_SHARE, MOST_RULES = 10, 2_000
+"""The rules next to an earlier summary take at most the summarizer's input limit divided by the first number in a
+request, and at most so many tokens as the second number."""
 PIECES = 4
 """The size of a piece is the summarizer's input limit, or the conversation's size if that is smaller, divided by this
 number."""
@@ -49,6 +54,8 @@ class WrittenSummary:
     output_tokens: int = 0
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    listed: ListedSentences = NOTHING_LISTED
+    """The rules, decisions and revisions that the model listed next to its summary."""
     finding: Finding | None = None
     """The reason why the summarizer's last reply was refused; `None` if it was accepted as the summary."""
 
@@ -152,7 +159,25 @@ class Work:
             instructions=settings.summary_instructions,
             max_chars=settings.summary_max_chars,
             callbacks=self.callbacks,
+            rules=self._rules(earlier) if part.messages and self._asks_for_list() else None,
         )
+
+    def _asks_for_list(self) -> bool:
+        """Whether the model is asked to list rules: they are shown beside its summary, which stands between tags."""
+        settings = self.call.settings
+        form = PROMPTS[settings.summary_prompts, settings.language].form
+        return settings.facts_beside_summary and form == "tags" and not self.level.is_deterministic
+
+    def _rules(self, earlier: EarlierSummary) -> tuple[str, ...]:
+        """Return the newest rules and decisions beside the earlier summary, as many as the request has space for."""
+        counter, kept = self.call.meter.counter, list[str]()
+        left = min(self._limit() // RULES_SHARE, MOST_RULES)
+        for rule in reversed(rules_in(earlier.facts or earlier.record)):
+            left -= counter.text(rule) + 2
+            if left < 0:
+                break
+            kept.append(rule)
+        return tuple(reversed(kept))
 
     def joined(self, texts: Sequence[str]) -> list[Chunk]:
         """Return the pieces' summaries as quoted text, in as few chunks as the summarizer's input limit allows."""
@@ -235,15 +260,23 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         if not isinstance(outcome, Reply):
             late = outcome.reason == STALLED and work.time.left() <= 0
             return replace(so_far, finding=_late(work) if late else outcome)
+        outcome, listed = _without_list(request, outcome)
         so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
         if isinstance(text, str):
-            return replace(so_far, body=text, record=outcome.record)
+            return replace(so_far, body=text, record=outcome.record, listed=so_far.listed + listed)
         finding, defect = text, text.reason
         if work.level.in_pieces:  # the level before has already told this summarizer the defects
             break
     return replace(so_far, finding=finding)
+
+
+def _without_list(request: SummaryRequest, reply: Reply) -> tuple[Reply, ListedSentences]:
+    """Return a reply without the list of rules that the request asked for, and what the list says."""
+    text = reply.content if isinstance(reply.content, str) else AIMessage(reply.content or "").text
+    left, listed = (text, NOTHING_LISTED) if request.rules is None else split_list(text)
+    return (replace(reply, content=left) if left != text else reply), listed
 
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:

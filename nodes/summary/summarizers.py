@@ -50,6 +50,9 @@ class SummaryRequest:
     """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
     """Callbacks of the graph's invocation, through which tracing sees the summarizer's call."""
+    rules: tuple[str, ...] | None = None
+    """The rules and decisions next to the current summary, if the model is asked to list what changed in them (see
+    `split_list`); `None` if it is not asked."""
 
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
@@ -61,6 +64,7 @@ class SummaryRequest:
             instructions=self.instructions,
             focus=self.focus,
             defect=self.defect,
+            rules=self.rules,
         )
         return [SystemMessage(self.prompts.system), HumanMessage(text)]
 
