@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from pydantic import BaseModel
@@ -50,6 +50,32 @@ ADVICE = re.compile(r"allow=\[([^\]]+)\]")
 def test_a_class_allows_those_that_it_holds(allowed: Any, names: set[str]) -> None:
     """Through fields, unions and containers; what LangGraph calls safe needs no leave."""
     assert classes_in([allowed]) == {("tests.checkpoint.structured", name) for name in names}
+
+
+class Pair(tuple[Wind, Wind]):
+    """A tuple that names no fields."""
+
+    __slots__ = ()
+
+
+class Fielded:
+    """A class that has names of fields, as nodes of a syntax tree have, and is no tuple."""
+
+    _fields = ("wind",)
+    wind: Wind
+
+
+class Sea(TypedDict):
+    """A state with such classes."""
+
+    pair: Pair
+    fielded: Fielded
+    wind: Wind
+
+
+def test_a_state_allows_only_classes_that_hold_values() -> None:
+    """Models, dataclasses, enumerations and named tuples; other classes are not rebuilt from stored data."""
+    assert {name for _, name in classes_in([Sea])} == {"Wind"}
 
 
 def advised(error: Exception) -> list[Any]:
