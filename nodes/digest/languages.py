@@ -73,7 +73,7 @@ def cue(language: str, kind: str) -> Pattern | None:
 @lru_cache(maxsize=4_096)
 def has_cue(sentence: str, kind: str) -> bool:
     """Whether a sentence contains a cue word of this kind in one of its languages."""
-    return any(pattern.search(sentence) for pattern in _cues(languages_of(sentence), kind))
+    return any(pattern.occurs_in(sentence) for pattern in _cues(languages_of(sentence), kind))
 
 
 @lru_cache(maxsize=256)

@@ -245,9 +245,9 @@ def strength_of(sentence: str) -> int:
     if sentence.endswith((":", "：")) and not is_statement(sentence[:-1]):  # a heading
         return PLAIN
     claim = "" if is_foreign(sentence) else _NOT_A_RULE.sub(" ", sentence)
-    strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
+    strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.occurs_in(claim)), 0)
     claim = without_cues(sentence, "no_rule")
     strength = max(strength, next((s for s, kind in _KINDS if has_cue(claim, kind)), 0))
     if is_question(sentence):
-        return 0 if _ASKS.search(sentence) else max(0, strength - 1)
+        return 0 if _ASKS.occurs_in(sentence) else max(0, strength - 1)
     return strength

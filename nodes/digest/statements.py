@@ -141,7 +141,7 @@ def _is_worth_a_line(sentence: str, strength: int, section: Section) -> bool:
     """Whether a sentence is a statement, or may be a rule that was not recognized as one."""
     if section == "Said" and guesses_rules(sentence):
         return strength <= MILD and not is_question(sentence) and is_statement(sentence, _FOREIGN_WORDS)
-    if section == "Answers" and (sentence.rstrip("*_ ").endswith((":", "：")) or _COURTESY.search(sentence)):
+    if section == "Answers" and (sentence.rstrip("*_ ").endswith((":", "：")) or _COURTESY.occurs_in(sentence)):
         return False
     return not strength and is_statement(sentence) and not has_identifier(sentence)
 
