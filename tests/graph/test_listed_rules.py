@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.records import CompactionRecords
 from langgraph_compaction.graph import CompactionSettings
 from tests.graph.cli.provider import Provider, provider
-from tests.graph.harness import CONFIG, Drive, ledger, said, values
+from tests.graph.harness import CONFIG, Drive, ended, ledger, said, values
 from tests.graph.test_who_summarizes import BUILDS, Build, asks_for_summary, ours, talk
 from tests.invariants import is_summary
 
@@ -181,3 +181,19 @@ async def test_a_recorded_summary_keeps_its_list(
     assert f"- {GREEK}" in summary_of(graph)
     assert f'- "{CHOSEN}"' in summary_of(graph)
     saver.close()
+
+
+@BUILDS
+async def test_a_summary_prepared_ahead_keeps_its_list(go: Drive, build: Build, script: Provider) -> None:
+    """The list is recorded with the summary, and the turn that compacts asks no model for either."""
+    script.counted = 101_000
+    graph = build(script, CompactionSettings())
+    await go.invoke(graph, given(100_000))
+    await ended()
+    assert [row.verdict for row in ledger(graph)] == ["prepared"]
+    script.counted = 20
+    await go.invoke(graph, said("fog " * 9_000, "more"))
+    assert [(row.verdict, row.reason) for row in ledger(graph)] == [("prepared", "swapped"), ("committed", "")]
+    assert len(requests_for_summaries(script)) == 1
+    shown = summary_of(graph)
+    assert all(words in shown for words in (f"- {GREEK}", f"- {FRIDAY} (later: {INBOX})", f'- "{CHOSEN}"'))
