@@ -172,7 +172,7 @@ def _untagged(text: str) -> str:
 
 def summary_text(reply: Reply, conversation: str = "") -> str | Finding:
     """Return the summary's text, or a finding that says why the reply is not a summary of the conversation."""
-    text = reply.content if isinstance(reply.content, str) else _text_of_blocks(reply.content)
+    text = text_of_reply(reply)
     finish = (reply.finish_reason or "").lower()
     if reply.has_tool_calls:
         return Finding("rejected_tool_call", "tool_call", "the summarizer called a tool")
@@ -187,8 +187,10 @@ def summary_text(reply: Reply, conversation: str = "") -> str | Finding:
     return Finding("rejected_not_a_summary", reason) if reason else body
 
 
-def _text_of_blocks(content: Any) -> str:
-    return AIMessage(content).text if isinstance(content, list) else ""
+def text_of_reply(reply: Reply) -> str:
+    """Return the text of a reply; empty if its content is neither a text nor a list of content blocks."""
+    content = reply.content
+    return content if isinstance(content, str) else AIMessage(content).text if isinstance(content, list) else ""
 
 
 def _why_empty(reply: Reply, finish: str) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from time import perf_counter
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AnyMessage
 
 from ..config.prompts import PROMPTS
 from ..conversation.clipping import clip_at_sentence_end
@@ -18,7 +18,7 @@ from ..digest.digest import rules_in
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from ..gate.coverage import covers_too_little
 from ..gate.invariants import Finding
-from ..gate.reply_checks import Reply, summary_text
+from ..gate.reply_checks import Reply, summary_text, text_of_reply
 from ..gate.too_little_content import is_too_short
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
@@ -274,9 +274,11 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
 
 def _without_list(request: SummaryRequest, reply: Reply) -> tuple[Reply, ListedSentences]:
     """Return a reply without the list of rules that the request asked for, and what the list says."""
-    text = reply.content if isinstance(reply.content, str) else AIMessage(reply.content or "").text
-    left, listed = (text, NOTHING_LISTED) if request.rules is None else split_list(text)
-    return (replace(reply, content=left) if left != text else reply), listed
+    if request.rules is None:
+        return reply, NOTHING_LISTED
+    text = text_of_reply(reply)
+    left, listed = split_list(text)
+    return (reply if left == text else replace(reply, content=left)), listed
 
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
