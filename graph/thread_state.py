@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
-from langgraph.types import Overwrite, StateSnapshot
+from langgraph.types import Overwrite, StateSnapshot, StateUpdate
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
@@ -137,13 +137,18 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, end
 
     With `ends=False` the turn has failed, and the node that failed runs next if the turn is resumed.
     Both graphs of this package have the node `commit`. In LangChain's agent it is the node after which a run ends: in
-    the name of another one, for example `model`, the edges of that node would be followed.
+    the name of another one, for example `model`, the edges of that node would be followed. A parent graph may have no
+    such node, because a function chooses what follows each node that ends a run. The change is then made in the name
+    of a node without such a function, which would be called with an unusual state, and what is due next is dropped.
     """
     update = yield from _with_own_marks(graph, config, update)
     node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph) if ends else None
+    steps = [[StateUpdate(update, node)]]
+    if node is None and ends and (passing := _node_without_choice(graph)):
+        steps = [[StateUpdate(update, passing)], [StateUpdate(None, END)]]
     yield from either(
-        lambda: graph.update_state(config, update, as_node=node),
-        lambda: graph.aupdate_state(config, update, as_node=node),
+        lambda: graph.bulk_update_state(config, steps),
+        lambda: graph.abulk_update_state(config, steps),
     )
 
 
@@ -154,6 +159,12 @@ def _last_node(graph: Graph) -> str | None:
     goes_on = {source for source, target in edges if target != END}
     goes_on |= {source for source, found in builder.branches.items() if found}
     return next((source for source, target in edges if target == END and source not in goes_on), None)
+
+
+def _node_without_choice(graph: Graph) -> str | None:
+    """Return a node after which no function chooses what follows, the node of the compaction if it is one."""
+    nodes = dict.fromkeys([node_of_compaction(graph)[0], *graph.builder.nodes])
+    return next((node for node in nodes if node in graph.builder.nodes and not graph.builder.branches.get(node)), None)
 
 
 def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[dict[str, Any]]:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import (
@@ -87,3 +87,46 @@ def test_what_a_parent_cannot_do_without_the_channels_says_so() -> None:
             call()
     assert [row.verdict for row in thread.history()] == ["committed"]
     assert "ru0-7" in thread.recall("ru0-7")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronous: bool) -> None:
+    """A parent with tools: after `call_model` a function chooses, and it expects an answer of the model."""
+    seen: list[str] = []
+
+    def route(state: CompactionState) -> str:
+        last = state["messages"][-1]
+        seen.append(last.type)
+        return "tools" if last.tool_calls else END  # type: ignore[union-attr] # as users write it
+
+    compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
+    builder = StateGraph(CompactionState)
+    builder.add_node("compact", as_node(compaction))
+    builder.add_node("call_model", lambda _: {"messages": [AIMessage("noted")]})
+    builder.add_node("tools", lambda _: {"messages": []})
+    builder.add_edge(START, "compact")
+    builder.add_edge("compact", "call_model")
+    builder.add_conditional_edges("call_model", route)
+    builder.add_edge("tools", "compact")
+    parent = builder.compile(checkpointer=InMemorySaver())
+    given = full()["messages"]
+    thread = CompactionThread(parent, CONFIG)
+    if asynchronous:
+        await parent.ainvoke({"messages": given}, CONFIG)
+        await thread.apin(text="Never ship on Sundays.")
+        await thread.aundo(force=True)
+        await thread.arelease()
+    else:
+        parent.invoke({"messages": given}, CONFIG)
+        thread.pin(text="Never ship on Sundays.")
+        thread.undo(force=True)
+        thread.release()
+    assert seen == ["ai"]
+    assert parent.get_state(CONFIG).next == ()
+    assert [row.verdict for row in thread.history()] == ["committed", "undone"]
+    held = values(parent)["messages"]
+    assert frozen(held[: len(given)]) == frozen(given)
+    assert [message.text for message in held[len(given) :]] == ["noted", "Never ship on Sundays."]
+    parent.invoke({"messages": [("user", "and now?")]}, CONFIG)
+    assert seen == ["ai", "ai"]
+    assert values(parent)["messages"][-1].text == "noted"
