@@ -164,7 +164,9 @@ def _last_node(graph: Graph) -> str | None:
 def _node_without_choice(graph: Graph) -> str | None:
     """Return a node after which no function chooses what follows, the node of the compaction if it is one."""
     nodes = dict.fromkeys([node_of_compaction(graph)[0], *graph.builder.nodes])
-    return next((node for node in nodes if node in graph.builder.nodes and not graph.builder.branches.get(node)), None)
+    return next(
+        (node for node in nodes if node in graph.builder.nodes and not graph.builder.branches.get(node)), None
+    )
 
 
 def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[dict[str, Any]]:

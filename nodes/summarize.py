@@ -36,8 +36,6 @@ def summarize(context: NodeContext) -> Effects[Update]:
     draft = context.draft.copy()
     if (level := draft_level(context)) is None:
         return {"compaction": {"step": "rollback"}}
-    if not level.is_deterministic:
-        log.info("Running the LLM summary (执行 LLM Summary): %s", draft["strategy"])
     size = draft["tokens_selected"]
     context.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
     try:
@@ -151,8 +149,9 @@ def _written(
         return (yield from summarize_by_sections(work))
     name = summary_name(context, draft)
     if (known := (yield from _known(context, key, name))) is not None:
-        log.info("The summary of attempt %s was recorded by an earlier run and is used again", key.compaction_id)
+        log.info("Using the recorded summary of attempt %s; no model is called", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
+    log.info("Running the LLM summary (执行 LLM Summary): %s", draft["strategy"])
     written = yield from summarize_by_sections(work)
     if written.finding is None:
         yield from keep_summary(context, key, _record(name, written))

@@ -173,7 +173,7 @@ class Conversation:
     def release(self) -> str:
         """Allow automatic compactions again; return a sentence that says so."""
         self._thread.release()
-        return "The conversation is compacted by itself again."
+        return "Automatic compactions are allowed again."
 
     def recall(self, words: str) -> str:
         """Return archived messages that match these words, as text."""

@@ -25,16 +25,17 @@ def find_compaction(records: CompactionRecords, thread: str, name: str) -> Ledge
     """Return the row of the ledger that `name` means.
 
     `name` is "last" (the newest row that is neither a preparation nor an undo), a number as `history` shows it (1 is
-    the oldest), or the beginning of an id. Raise SettingsError if there is no such compaction, or if ids of several
-    begin so.
+    the oldest), or the beginning of an id. Up to seven digits are always a number. Raise SettingsError if there is no
+    such compaction, or if ids of several begin so.
     """
     rows = records.history(thread)
     attempts = [row for row in rows if row.trigger != PREPARING and row.verdict != "undone"]
     if name == "last" and attempts:
         return attempts[-1]
-    if name.isascii() and name.isdigit() and 0 < int(name) <= len(rows):
+    is_number = name.isascii() and name.isdigit() and len(name) < SHORT_ID
+    if is_number and 0 < int(name) <= len(rows):
         return rows[int(name) - 1]
-    found = [row for row in rows if name and row.compaction_id.startswith(name)]
+    found = [row for row in rows if name and not is_number and row.compaction_id.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -128,7 +128,7 @@ class SummarySettings(Frozen):
     """The set of prompts with which a chat model is asked for a summary."""
 
     summary_retries: int = Field(default=2, ge=0, le=10, title="Summary: retries")
-    """How often a failed call of the summarizer is repeated within one attempt at a compaction."""
+    """How often a call of the summarizer that failed, or whose reply was rejected, is repeated within one attempt."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
     """Maximum length of a summary in tokens. A summary that is longer than a value given here is cut at the end of a

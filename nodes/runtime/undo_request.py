@@ -153,7 +153,10 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before |
 
 def _hindrance(context: NodeContext) -> Finding | None:
     if context.dependencies.embedded:
-        detail = "the compaction is a node of another graph: `langgraph-compaction undo` takes it back"
+        detail = (
+            "the compaction is a node of another graph, so a run's input cannot undo it: use CompactionThread(graph, "
+            "config).undo() or the command `langgraph-compaction undo`"
+        )
         return Finding("noop", "embedded", detail)
     if context.thread_id is None:
         return Finding("noop", "no_thread", "without a thread_id nothing is kept that could stand again")

@@ -89,6 +89,8 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
     assert events(second, "PreparationEvent")[0]["seconds"] == round(ledger(graph)[0].duration_s or 0.0, 3)
     assert len(summarizer.requests) == 1
+    assert caplog.text.count("Running the LLM summary") == 1
+    assert "no model is called" in caplog.text
     kept = [message.id for message in values(graph)["messages"]]
     assert kept[0].startswith("summary-")
     assert kept[-3] == kept[kept.index("near") + 1]

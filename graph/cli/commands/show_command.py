@@ -58,7 +58,8 @@ def show(
 
 def _headline(row: LedgerRow) -> Text:
     after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
-    calls = f", {row.summary_calls} calls of the summarizer" if row.summary_calls else ""
+    times = "call" if row.summary_calls == 1 else "calls"
+    calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
     return words(
         f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "

@@ -126,11 +126,12 @@ def stats(
         print_lines(rows)
         return
     kinds = ("checkpoint", "write", "message", "blob", "total")
-    table = table_of(left=("thread",), right=(*(f"{kind}s" for kind in kinds[:-1]), "total", "not shared"))
+    not_shared = ("not shared",) if thread is not None else ()
+    table = table_of(left=("thread",), right=(*(f"{kind}s" for kind in kinds[:-1]), "total", *not_shared))
     for row in rows:
         sizes = [decimal(row[f"{kind}_bytes"]) for kind in kinds]
-        unshared = row["unshared_message_bytes"]
-        table.add_row(*cells(row["thread_id"], *sizes, "" if unshared is None else decimal(unshared)))
+        unshared = () if row["unshared_message_bytes"] is None else (decimal(row["unshared_message_bytes"]),)
+        table.add_row(*cells(row["thread_id"], *sizes, *unshared))
     print_table(table, "There are no threads.")
 
 
@@ -154,6 +155,9 @@ def print_table(table: Table, none: str) -> None:
     Output().print(table if table.row_count else none)
 
 
+_IS_UNDO = sa.func.coalesce(tables.ledger.c.verdict, "") == "undone"
+
+
 def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
     def counted(table: sa.Table, *which: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
         mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id, *which)
@@ -163,7 +167,7 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         tables.thread.c.thread_id,
         tables.thread.c.updated_at,
         counted(tables.checkpoint).label("checkpoints"),
-        counted(tables.ledger, tables.ledger.c.trigger != PREPARING).label("compactions"),
+        counted(tables.ledger, tables.ledger.c.trigger != PREPARING, ~_IS_UNDO).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
     return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
 

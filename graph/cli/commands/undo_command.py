@@ -81,7 +81,7 @@ def undo(
     _tell(
         told,
         f"undone: {', '.join(before.undone)}. {len(before.messages)} messages are in view, about {tokens:,} tokens"
-        f"{beside}. Nothing is compacted by itself until `release {thread}`.",
+        f"{beside}. Automatic compactions pause until `release {thread}`.",
         as_json=as_json,
     )
 
@@ -92,7 +92,9 @@ def release(thread: Thread, *, db: Db, wait: Wait = 60.0, as_json: AsJson = Fals
         found = at_rest(newest(saver, thread))
         channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
         rewrite(saver, found, {"compaction": {**channel, "held": False}})
-    _tell({"thread_id": thread, "held": False}, f"{thread} is compacted by itself again.", as_json=as_json)
+    _tell(
+        {"thread_id": thread, "held": False}, f"Automatic compactions of {thread} are allowed again.", as_json=as_json
+    )
 
 
 def branch(

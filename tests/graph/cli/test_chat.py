@@ -98,7 +98,7 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     notes = [each["text"] for each in of_kind(said, "note")]
     assert any("Order 0." in text for text in notes)
     assert any(text.startswith("Undone: ") and "8 messages are in view" in text for text in notes)
-    assert {"The conversation is compacted by itself again.", "Pinned: Ship to Oslo only."} <= set(notes)
+    assert {"Automatic compactions are allowed again.", "Pinned: Ship to Oslo only."} <= set(notes)
     assert of_kind(said, "status")[0]["messages"] == 9
 
 

@@ -145,6 +145,7 @@ def test_stats_show_the_bytes_by_kind(kept: str) -> None:
     assert talk["total_bytes"] == sum(talk[kind] for kind in kinds)
     assert talk["unshared_message_bytes"] > 2 * talk["message_bytes"]
     assert "not shared" in shown("stats", "talk", "--db", kept)
+    assert "not shared" not in shown("stats", "--db", kept)
 
 
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:

@@ -159,6 +159,7 @@ def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
     assert lines("undo", THREAD, "1", "--db", db, "--force")[0]["undone"] == [first, last]
     (shown,) = lines("show", THREAD, "last", "--db", db)
     assert (shown["compaction_id"], shown["verdict"]) == (last, "committed")  # not the undo
+    assert lines("threads", "--db", db)[0]["compactions"] == 2
 
 
 def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> None:
@@ -181,6 +182,17 @@ def test_the_beginning_of_several_ids_names_none() -> None:
     assert find_compaction(records, "t", "abcd1") is rows[1]
     with pytest.raises(SettingsError, match="ids of 2 compactions of thread 't' begin with 'abcd'"):
         find_compaction(records, "t", "abcd")
+
+
+def test_a_few_digits_are_a_number() -> None:
+    """Also where an id begins with them; longer digits are the beginning of an id."""
+    rows = [Mock(compaction_id="98012345aa"), Mock(compaction_id="1234567890")]
+    records: Any = Mock(history=lambda _thread: rows)
+    assert find_compaction(records, "t", "2") is rows[1]
+    assert find_compaction(records, "t", "98012345") is rows[0]
+    for name in ("9", "0", "1234567"):
+        with pytest.raises(SettingsError, match=f"has no compaction '{name}': `history t` lists them"):
+            find_compaction(records, "t", name)
 
 
 def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
