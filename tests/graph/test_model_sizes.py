@@ -251,3 +251,19 @@ async def test_the_warning_is_a_share_of_the_limit_where_the_trigger_is(go: Driv
         )
         assert event is None or event["ratio"] == round(event["tokens"] / 136_000, 4) != event["tokens"] / 136_000
         assert verdicts(graph) == []
+
+
+@pytest.mark.requirement("S1.3")
+def test_a_system_prompt_that_moves_the_trigger_is_told_with_its_sizes(caplog: pytest.LogCaptureFixture) -> None:
+    """Once a graph: of 128,000 tokens, a prompt of 80,000 leaves too little below 80 % of the window."""
+    prompt = "rule " * 80_000
+    with caplog.at_level(logging.WARNING):
+        graph = create_compacting_agent(gpt("gpt-4o"), settings=CompactionSettings(), system_prompt=prompt)
+        dependencies = dependencies_of(graph)
+        found, again = dependencies.sizes(), dependencies.sizes()
+    assert found == again
+    assert found is not None
+    assert found.trigger > 0.8 * 128_000
+    told = [record.getMessage() for record in caplog.records if "a compaction starts at" in record.getMessage()]
+    fixed, trigger = str(found.limit - found.room), str(found.trigger)
+    assert [fixed in one and trigger in one and "later than trigger_ratio" in one for one in told] == [True]

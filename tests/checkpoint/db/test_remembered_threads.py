@@ -19,3 +19,21 @@ def test_the_threads_that_were_used_last_are_held(monkeypatch: pytest.MonkeyPatc
         held.keep(threads[name])
     found = [held.take(name) for name in "abc"]
     assert found == [threads["a"], None, threads["c"]]
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_thread_without_a_row_is_remembered_as_absent_alone() -> None:
+    """What was remembered of its row before is forgotten, and a row that is written ends the absence."""
+    records, held = CompactionRecords(Database.open("memory")), RememberedThreads()
+    records.database.setup()
+    with records.database.write() as conn:
+        thread = records.store.thread(conn, "a")
+    held.keep(thread)
+    held.keep_absent("a")
+    assert held.take("a") is None
+    assert held.take_absent("a")
+    assert not held.take_absent("a")
+    held.keep_absent("a")
+    held.keep(thread)
+    assert not held.take_absent("a")
+    assert held.take("a") is thread

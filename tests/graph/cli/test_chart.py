@@ -40,6 +40,16 @@ def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     assert [cell for cell in bars[1] if cell == "█"] == ["█"]
 
 
+@pytest.mark.requirement("S4.37")
+def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
+    """Also where the trigger is the limit."""
+    for trigger, row in ((80, 2), (100, 1), (99, 1), (50, 4)):
+        usage = WindowUsage(tokens=0, trigger=trigger, limit=100, window=120)
+        labels = [line.split()[:1] for line in chart([10], usage, 80).plain.splitlines()]
+        assert labels.index(["limit"]) == 0
+        assert labels.index(["trigger"]) == row
+
+
 def _bars(text: Text) -> list[str]:
     margin = len("trigger 80 ")
     return [line[margin:] for line in text.plain.splitlines()]

@@ -81,6 +81,8 @@ def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     few = answer(found(*messages[:3]), "", max_tokens=1_000, counter=COUNTER)
     assert "more messages" not in few
     assert all(f"note {n}: w{n}-0" in few for n in range(3))
+    alone = answer(found(long(0)), "", max_tokens=18, counter=COUNTER)
+    assert "more messages" not in alone
 
 
 @pytest.mark.requirement("S2.51")
