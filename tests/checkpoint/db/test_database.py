@@ -222,6 +222,7 @@ def test_a_query_may_ask_postgresql_for_bytes_as_they_are(session_url: Callable[
     assert formats == [0, 1]
 
 
+@pytest.mark.requirement("S3.19")
 @pytest.mark.parametrize(
     ("engine", "text"),
     [

@@ -37,6 +37,7 @@ def found(
     return facts_of(messages, known, budget=budget, counter=COUNTER, rules_first=200, listed=listed)
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_list_is_taken_out_of_a_reply() -> None:
     """In each of its forms; bullets, bold names, quotation marks and escapes do not matter."""
     reply = (
@@ -49,6 +50,7 @@ def test_a_list_is_taken_out_of_a_reply() -> None:
     assert split_list(listed.written()) == ("", listed)
 
 
+@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "reply", ["", "No list.", "<rules>\nrule: never closed", "</rules> rule: x <rules>", "<rules>" * 9]
 )
@@ -58,6 +60,7 @@ def test_a_reply_without_a_list_stays_as_it_is(reply: str) -> None:
     assert not NOTHING_LISTED.written()
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_list_of_many_lines_is_read_as_far_as_its_limit() -> None:
     """24 lines, of at most 800 characters each."""
     reply = "<rules>" + "\n".join(f"rule: sentence number {n} {'x' * 1_000}" for n in range(100)) + "</rules>"
@@ -67,6 +70,7 @@ def test_a_list_of_many_lines_is_read_as_far_as_its_limit() -> None:
     assert all(len(rule) <= 800 for rule in listed.rules)
 
 
+@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     ("line", "same"),
     [
@@ -84,6 +88,7 @@ def test_a_line_names_a_sentence_by_its_letters(line: str, *, same: bool) -> Non
     assert is_listed(RULE, [line]) is same
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
     """It is no rule by its words; what nobody said is ignored."""
     assert RULE not in found(NOTHING_LISTED).text
@@ -95,6 +100,7 @@ def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
     assert f"- {RULE}" in later.text
 
 
+@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "message",
     [
@@ -113,6 +119,7 @@ def test_only_words_of_the_user_become_rules(message: AnyMessage) -> None:
     assert "Rules:" not in facts.text
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_listed_revision_is_shown_beside_the_rule() -> None:
     """The rule stays, because only a model says that it was changed."""
     facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, INBOX),)))
@@ -124,6 +131,7 @@ def test_a_listed_revision_is_shown_beside_the_rule() -> None:
     assert f"- {FRIDAY} (later: {INBOX} Send them to Carla.)" in again.text
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
     """The list repeats it."""
     never, wife = "Never email me about the order.", "You can email my wife about the order after all."
@@ -134,6 +142,7 @@ def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
         assert facts.text.count(wife) == 1
 
 
+@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "pair", [(FRIDAY, "Nobody said so."), ("Nobody said so.", INBOX), (INBOX, FRIDAY), (FRIDAY, CHOSEN)]
 )
@@ -143,6 +152,7 @@ def test_a_model_cannot_revoke_a_rule(pair: tuple[str, str]) -> None:
     assert f"- {FRIDAY}\n" in f"{facts.text}\n"
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_decision_that_the_user_let_stand_is_kept() -> None:
     """In the assistant's own words, through further compactions, until a later sentence changes it."""
     facts = found(ListedSentences(decisions=(CHOSEN,)))
@@ -153,6 +163,7 @@ def test_a_decision_that_the_user_let_stand_is_kept() -> None:
     assert CHOSEN in found(ListedSentences(revised=((CHOSEN, "Nobody said so."),)), more, facts).text
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_decision_counts_only_once_the_user_went_on() -> None:
     """Not in the last answer, not a user's sentence, and not one that nobody said."""
     assert CHOSEN not in found(ListedSentences(decisions=(CHOSEN,)), TALK[:4]).text
@@ -162,6 +173,7 @@ def test_a_decision_counts_only_once_the_user_went_on() -> None:
     assert CHOSEN in facts_of(TALK[:4], None, budget=300, counter=COUNTER, listed=listed, beside=beside).text
 
 
+@pytest.mark.requirement("S1.19")
 def test_a_digest_carries_what_was_listed() -> None:
     """After a summary by a model, the next one may be a digest."""
     facts = found(ListedSentences(rules=(RULE,), decisions=(CHOSEN,)))
