@@ -1,4 +1,4 @@
-"""A model that writes a summary also lists rules and decisions; the list is proved by the conversation."""
+"""A model that writes a summary also lists rules and decisions; only sentences of the conversation are accepted."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
