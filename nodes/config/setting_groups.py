@@ -258,7 +258,8 @@ class RequestSettings(Frozen):
     """What to do with a user message that waits for its answer if the request is over the limit and nothing else can
     make room. `summarize`: summarize the message like older messages if the model has read it. Otherwise, shorten it
     to its beginning and end, with the rules and identifiers from the part between them. `keep`: keep the message and
-    raise an error that reports the sizes."""
+    raise an error that reports the sizes. A new message that is too large even without the earlier conversation is
+    refused in both cases (see `on_refusal`)."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new user message that is larger than the limit, or with a new system message that leaves too
