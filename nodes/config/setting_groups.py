@@ -189,7 +189,7 @@ class FactSettings(Frozen):
 
 
 class KeyInformationSettings(Frozen):
-    """Key information is text that is shown beside every summary, for example the goal of the conversation."""
+    """Key information is text that the model sees beside every summary, for example the goal of the conversation."""
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information: sources")
     """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`, and
@@ -251,7 +251,8 @@ class BreakerSettings(Frozen):
 class RequestSettings(Frozen):
     """These settings say what happens to messages that are too long, and to old tool results.
 
-    They also say whether requests quote the archive, and how long a run waits for another run.
+    They also decide whether the package adds quotations from the archive to requests (`auto_recall`), and how long a
+    run waits for another run on the same thread (`turn_wait_s`).
     """
 
     long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Request: long input")
