@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +31,7 @@ from tests.kept_results import RESULTS, ROOT, keep, origin
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MADE: Final = ROOT / ".make"
 KINDS: Final = ("oldest", "pinned", "newest", "types")
+NOT_BUILT: Final = shutil.ignore_patterns(".*", "build", "*.egg-info", "benchmarks", "docs", "notebooks", "tests")
 SHOWN: Final = (
     "langgraph",
     "langgraph-checkpoint",
@@ -143,7 +145,9 @@ def install(kind: str, python: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     run(found, "-m", "venv", "--upgrade-deps", folder)
     pip = (folder / "bin/pip", "--disable-pip-version-check", "install", "-q")
-    run(*pip, f".[{','.join(EXTRAS)}]", "--group", "test-versions", *options)
+    with tempfile.TemporaryDirectory() as copy:  # setuptools builds in the source folder: two at once would mix there
+        source = shutil.copytree(ROOT, Path(copy) / "source", ignore=NOT_BUILT)
+        run(*pip, f"{source}[{','.join(EXTRAS)}]", "--group", "test-versions", *options)
 
 
 def test(kind: str, python: str) -> dict[str, Any]:
