@@ -74,18 +74,19 @@ class TriggerSettings(Frozen):
     which also fits Chinese. `chars/N`: number of characters divided by N."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
-    """Keep the trigger below the limit, usually by at least 2 % of the window, so that a request which reaches the
-    trigger can still be sent. If false, the trigger may be as high as the limit."""
+    """Keep the trigger below the limit, so that a request which reaches the trigger can still be sent. The distance
+    is at least 2 % of the window, or half the distance between limit and aim (the size that a compaction tries to
+    reach) if this is less. If false, the trigger may be as high as the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
     """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
     `count`, `marker`, `command` and `own`. A compaction starts as soon as any trigger fires."""
 
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
-    """Points of a turn at which the triggers are checked. `pre_input`: at a new user message, which is not counted
-    yet. `pre_model`: before each call of the model. `post_model`: after the model's answer. `on_overflow`: after the
-    provider refused a request as too long. A request over the limit is compacted before a call of the model even if
-    this list does not contain `pre_model`."""
+    """Points of a turn at which the triggers are checked. `pre_input`: when a new user message arrives; the
+    size is then measured without this message. `pre_model`: before each call of the model. `post_model`: after the
+    model's answer. `on_overflow`: after the provider refused a request as too long. A request over the limit is
+    compacted before a call of the model even if this list does not contain `pre_model`."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
     """A `ContextWarningEvent` is written when the request reaches this share of the window. The event is written at
@@ -257,10 +258,10 @@ class RequestSettings(Frozen):
 
     long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Request: long input")
     """What to do with a user message that waits for its answer if the request is over the limit and nothing else can
-    make room. `summarize`: summarize the message like older messages if the model has read it. Otherwise, shorten it
-    to its beginning and end, with the rules and identifiers from the part between them. `keep`: keep the message and
-    raise an error that reports the sizes. A new message that is too large even without the earlier conversation is
-    refused in both cases (see `on_refusal`)."""
+    make room. `summarize`: if the model has already read the message in an earlier call of the turn, summarize the
+    message like older messages. Otherwise, shorten it to its beginning and end, with the rules and identifiers from
+    the part between them. `keep`: keep the message and raise an error that reports the sizes. A new message that is
+    too large even without the earlier conversation is refused in both cases (see `on_refusal`)."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new user message that is larger than the limit, or with a new system message that leaves too
@@ -276,9 +277,9 @@ class RequestSettings(Frozen):
     most 5 % of the room and at most 1,000 tokens."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """Of a tool's results with the mark `ephemeral`, a request shows this number of the newest results whole. One
-    line replaces each older result. `None`: show all results whole. A tool with `metadata={"ephemeral": n}` sets its
-    own number, and its results need no mark."""
+    """Of a tool's results with the mark `ephemeral` (in `additional_kwargs["compaction"]` of the message), a request
+    shows this number of the newest results whole. One line replaces each older result. `None`: show all results
+    whole. A tool with `metadata={"ephemeral": n}` sets its own number, and its results need no mark."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
     """Seconds that a run waits while another run works on the same thread. If the other run has not ended by then,

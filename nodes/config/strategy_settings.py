@@ -147,7 +147,8 @@ class StrategySettings(Frozen):
     `incremental_chunk_unit`. The newest chunk stays in the view; every other chunk gets its own summary."""
 
     incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
-    """Whether `incremental_summary_chunk_size` is a number of turns or of messages."""
+    """Whether `incremental_summary_chunk_size` is a number of turns or of messages. Here, a turn is a user message
+    and all messages up to the next user message."""
 
     incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
     """Whether the strategy `incremental` counts chunks from the start or from the end of the conversation. With
