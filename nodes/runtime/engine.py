@@ -172,12 +172,15 @@ def demand(
     told = {} if last or key_information is None else key_information
     format_choice = _format_choice(call.settings, 1, last=last)
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
-    least = frame(call, around) + _least(call)
+    framed, short = frame(call, around), _least(call)
+    least = framed + (
+        call.meter.scaled(LEAST_SUMMARY[0]) if last else short
+    )  # the last level writes a notice at least
     spacious = call.fills_window and extracted and not last
-    usual = (
+    more = (
         0
         if extracted or last or not call.fills_window
-        else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
+        else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - short
     )
     must_fit = trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES))
     at_last = None
@@ -187,13 +190,13 @@ def demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules + usual,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else framed + short + rules + more,
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
         by_model=not extracted and not last,
         must_fit=must_fit,
-        step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
+        step_notice=frame(call, replace(around, step=STEP)) - framed,
         at_last=at_last,
     )
 

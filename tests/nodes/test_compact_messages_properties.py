@@ -104,6 +104,16 @@ def test_a_conversation_is_refused_at_no_size(
     assert compacted(messages, cap, CompactionSettings(preset=preset)) is not None
 
 
+@pytest.mark.requirement("S3.23")
+def test_the_last_level_reserves_no_more_than_its_notice() -> None:
+    """An earlier summary and two abandoned steps leave for a notice where there is room for one beside the input."""
+    steps = [asks("a"), user("alpha"), asks("b", "c")]
+    old = [summary_message("first record", "one"), user("alpha " * 1_800), *steps]
+    history = numbered([*old, user("beta " * 600)])
+    kept = CompactionSettings(dialogue_rounds_keep_min=0, dialogue_beyond_keep=0, long_input="keep")
+    assert compacted(history, least(history, kept, COUNTER) + 70, kept) is not None
+
+
 @pytest.mark.requirement("B33", "B1", "B5")
 @settings(max_examples=60, deadline=None)
 @given(parts=st.lists(histories(max_size=12), min_size=2, max_size=4), share=st.floats(0.1, 0.8), chosen=options)
