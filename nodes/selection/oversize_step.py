@@ -40,11 +40,14 @@ def _all_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) -> Choice | None:
-    """Return the choice with the unread input shortened; half of the free tokens are left for the summary."""
+    """Return the choice with the text of the unread input shortened; images in it stay.
+
+    Half of the free tokens are left for the summary.
+    """
     clip = dict(choice.clip)
     for index in selector.shortened_input:
         message = selector.view.messages[index]
-        size = selector.meter.counter.message(message)
+        size = selector.meter.counter.text("\n".join(texts_of(message)))
         rest = selector.tokens(choice.drop, choice.clip) - selector.meter.scaled(size)
         free = selector.meter.unscaled(demand.ceiling - (choice.summary or 0) - rest) - _MARKER
         if (keep := max(free // 2, MIN_PREVIEW)) < size:

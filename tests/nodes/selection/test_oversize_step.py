@@ -6,11 +6,11 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import TextCounter, approximate_counter
+from langgraph_compaction.nodes.conversation.tokens import MEDIA_TOKENS, TextCounter, approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
-from tests.histories import asks, numbered, result, user
+from tests.histories import IMAGE, asks, numbered, result, user
 
 COUNTER = TextCounter("words", lambda text: len(text.split()))
 TIGHT = Demand(before=10**6, ceiling=200, aim=100, summary=20, least=20, must_fit=True)
@@ -62,3 +62,17 @@ def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginni
     assert found.tokens + TIGHT.least <= 60
     assert found.clip[2].text.startswith("word")
     assert "配置" not in found.clip[2].text
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("free", [80, 150, 260])
+def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: int) -> None:
+    """An image in the input stays, and its tokens are not taken for those of text."""
+    messages = numbered([user([{"type": "text", "text": "alpha " * 180}, IMAGE])])
+    chooser = Selector(Transcript(messages), CompactionSettings(), Meter(approximate_counter(), 0))
+    size = MEDIA_TOKENS + free
+    found = forced(chooser, replace(TIGHT, ceiling=size, aim=size))
+    assert found is not None
+    assert found.tokens <= size
+    assert found.clip[0].content[1] == IMAGE
+    assert "alpha" in found.clip[0].text
