@@ -90,6 +90,7 @@ _MILD = Pattern(
     r"|exclude|explain|follow|format|give|group|ignore|include|leave|let me know|list|make|mark|mention|name|note"
     r"|notify|number|pick|put|quote|refer|remember|remove|reply|report|respond|restate|return|round|run|save|send|set"
     r"|show|sign|skip|sort|speak|split|start|stop|store|switch|tell|test|translate|treat|try|turn|use|wait|wrap|write)\b"
+    r"(?! #?\d{1,9} ?[:)](?!\d))"  # "Note 2: ..." numbers a text and asks for nothing
     r"|\bI(?:['’]d like| would like| want| need|['’]m looking)\b|\bplease\b|\bwe (?:use|don['’]t|do not|want|need)\b"
     r"|请|我要|我想|希望|麻烦|需要",
     IGNORE_CASE,

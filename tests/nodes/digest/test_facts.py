@@ -268,6 +268,7 @@ def test_rules_are_found_by_strength(sentence: str, strength: int) -> None:
         "别客气。",
         "这两个没有区别。",
         "IMPORTANT TIPS:\nThe file is open.",
+        "Note 2: the customer has the blue valve.",
         "重要要求：\n文件打开了。",
     ],
 )
