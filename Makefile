@@ -20,6 +20,7 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml constraints.txt $(FOLDERS)
+	@echo 'Installing packages into $(VENV); the first time this takes one to three minutes.'
 	$(PIP) -e '.[cli]' -C editable_mode=strict
 	@touch $@
 
@@ -180,7 +181,11 @@ schedules: $(STAMPS)/dev
 	$(BIN)/python -m tests.graph.schedules $${ENGINE:-100000} $${SEED:-0} $${MINUTES:-600}
 	$(BIN)/python -m tests.graph.graph_schedules $${GRAPH:-5000} $${SEED:-0} $${MINUTES:-600}
 
-studio: $(STAMPS)/dev
+$(STAMPS)/studio: $(STAMPS)/run
+	$(PIP) --group studio
+	@touch $@
+
+studio: $(STAMPS)/studio
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
 
 clean:
