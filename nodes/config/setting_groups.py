@@ -175,9 +175,9 @@ class SummarySettings(Frozen):
 class FactSettings(Frozen):
     """Facts are the user's rules and the identifiers in the messages, such as order numbers.
 
-    They are extracted without a model and kept word for word. A model that writes a summary between tags
-    (`summary_prompts="five_sections"`) also lists rules and decisions; a listed sentence becomes a fact if the
-    conversation contains it.
+    The package finds them without a model, and keeps them word for word. A model that writes a summary between tags
+    (`summary_prompts="five_sections"`) can add facts: it is asked to list rules and decisions, and a sentence in its
+    list becomes a fact if the conversation contains the same words.
     """
 
     facts_beside_summary: bool = Field(default=True, title="Facts: show beside a summary")
