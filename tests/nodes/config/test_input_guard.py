@@ -123,6 +123,7 @@ def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
         assert all(has < of for has, of in seen["cut"].values()), length
 
 
+@pytest.mark.requirement("S3.7")
 def test_head_and_tail_are_parts_of_the_whole() -> None:
     """The shares of beginning and end may add up to 1 at most."""
     with pytest.raises(ValidationError, match="more than max_chars"):

@@ -187,6 +187,7 @@ def test_without_any_source_the_preset_stands(preset: str) -> None:
     assert load_settings() == load_settings("context_compaction:\n") == CompactionSettings()
 
 
+@pytest.mark.requirement("S2.49")
 def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment is passed as an argument, like any other source."""
     monkeypatch.setenv("LANGGRAPH_COMPACTION_PREVIEW_TOKENS", "7")
@@ -215,6 +216,7 @@ def test_structured_variables_are_json() -> None:
     assert (found.summary_mode, found.enabled, found.preview_tokens) == ("if_needed", False, 200)
 
 
+@pytest.mark.requirement("S2.57")
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
     """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
     path = tmp_path / "agent.yaml"

@@ -23,6 +23,7 @@ def told(name: PromptName, language: Language, **asked: Any) -> str:
     return PROMPTS[name, language].user("said", max_tokens=70, **asked)
 
 
+@pytest.mark.requirement("C14")
 def test_every_set_is_there_in_both_languages() -> None:
     """Each set exists in both languages, and there are no others."""
     assert set(PROMPTS) == {(name, language) for name in NAMES for language in LANGUAGES}
@@ -74,6 +75,7 @@ def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
     assert "the next message must follow on the record as if nothing were missing.\n\n" in system
 
 
+@pytest.mark.requirement("S4.22")
 def test_the_brief_set_says_the_same_in_english() -> None:
     """Requests, files read and changed, decisions, third person."""
     system = PROMPTS["brief", "en"].system
@@ -91,6 +93,7 @@ def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Lan
     assert prompts.update != PROMPTS["brief", language].update
 
 
+@pytest.mark.requirement("S1.21", "C14")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_says_that_the_conversation_is_data(name: PromptName, language: Language) -> None:
@@ -210,6 +213,7 @@ def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language
     assert not_a_summary(PROMPTS[name, language].rules) == "prompt_echo"
 
 
+@pytest.mark.requirement("C14")
 def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
     """An unknown set of prompts is an error when the setting is set."""
     with pytest.raises(ValueError, match="four_points"):

@@ -37,6 +37,7 @@ def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None
     assert getattr(CompactionSettings(), name) == value
 
 
+@pytest.mark.requirement("C1")
 @pytest.mark.parametrize(("operator", "smallest"), [(">", 751), (">=", 750)])
 def test_reserved_tokens_fire_at_the_smallest_request_that_takes_some_of_them(operator: Any, smallest: int) -> None:
     """With `>`, a request that leaves exactly as many tokens does not fire."""
@@ -125,6 +126,7 @@ def test_presets_are_those_that_the_settings_accept() -> None:
     assert [CompactionSettings.model_validate({"preset": name}).preset for name in PRESETS] == list(PRESETS)
 
 
+@pytest.mark.requirement("S2.57")
 def test_overrides_know_every_setting_and_set_none() -> None:
     """Overrides that only repeat the defaults, as servers send them, change nothing."""
     assert set(CompactionOverrides.model_fields) == set(CompactionSettings.model_fields)

@@ -39,6 +39,7 @@ def written(name: SummaryForm, language: Language = "en", rounds: int = 0, **bes
     return summary_message("what was said", "c", format_choice=FormatChoice(name, language, rounds), **beside).text
 
 
+@pytest.mark.requirement("C10")
 def test_every_form_is_there_in_both_languages() -> None:
     """Each format says in its language that it is a record and not an instruction."""
     assert set(FORMATS) == {(name, language) for name in NAMES for language in ("en", "zh")}

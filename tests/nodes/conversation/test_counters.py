@@ -80,6 +80,7 @@ def test_a_head_holds_at_most_so_many_tokens(name: str, text: str, tokens: int) 
     assert head == text or name == "tiktoken" or counter.text(text[: len(head) + 1]) > tokens
 
 
+@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(("name", "model"), [("usage", "gpt-4o"), ("tiktoken", "gpt-4"), ("usage", None)])
 def test_the_usual_counter_is_the_models_own(name: str, model: str | None) -> None:
     """By tiktoken's table."""
@@ -94,6 +95,7 @@ def test_an_unknown_counter_is_an_error(name: str) -> None:
         CompactionSettings(token_counter=name)
 
 
+@pytest.mark.requirement("C15")
 def test_a_list_is_measured_by_the_counter_of_its_settings() -> None:
     """A function of the caller's stands above it."""
     messages = numbered(text_rounds(40, say="question " * 10))

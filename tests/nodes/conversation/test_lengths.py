@@ -35,6 +35,7 @@ def test_another_outline_tells_that_arguments_were_rewritten(case: str) -> None:
     assert outlines(before, 1)[1] != outlines(after, 1)[1]
 
 
+@pytest.mark.requirement("S1.2")
 def test_arguments_may_be_nested_deeply() -> None:
     """A value that JSON can hold has a length."""
     nested: Any = "core"

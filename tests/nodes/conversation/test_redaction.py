@@ -44,6 +44,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("name", KEYS)
 def test_no_key_in_the_text_of_an_error_is_told(name: str) -> None:
     """Whatever form it has, it is masked, and the rest of the text stays readable."""
@@ -53,12 +54,14 @@ def test_no_key_in_the_text_of_an_error_is_told(name: str) -> None:
     assert shown.split()[0] == KEYS[name].split()[0] or name == "JSON"
 
 
+@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("text", PLAIN)
 def test_other_texts_stay_as_they_are(text: str) -> None:
     """Nothing is masked that is no key."""
     assert masked(text) == text
 
 
+@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("before", range(480, 520, 4))
 def test_a_key_at_the_end_of_what_is_told_is_masked_before_the_cut(before: int) -> None:
     """A long text is cut to 500 characters, after its keys were masked."""

@@ -124,6 +124,7 @@ def test_the_conversation_is_not_changed() -> None:
     assert fingerprint_all(messages) == before
 
 
+@pytest.mark.requirement("I9")
 def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None:
     """Text and images in order; the first one's id; a summary and a meta message are user messages too."""
     messages = numbered(
@@ -137,6 +138,7 @@ def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None
     assert len(render(messages)) == 5
 
 
+@pytest.mark.requirement("I9")
 def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
     """Anthropic's joins them itself and OpenAI's sends both, so that `join_user_messages` is off by default."""
     messages = [summary_message("s", "one"), user("u")]

@@ -60,6 +60,7 @@ def test_call_ids_are_sent_once_and_as_all_providers_take_them(case: str) -> Non
     assert ("m1" in same) == (given[0] == expected[0])
 
 
+@pytest.mark.requirement("S1.41")
 def test_ten_thousand_calls_of_one_id_are_told_apart() -> None:
     """Some local models call every call the same."""
     sent = render(numbered(_blocks([["call_0"]] * 10_000)))
@@ -247,6 +248,7 @@ def _not_mended(sent: list[AnyMessage]) -> set[str]:
     return {rule for rule, there in found.items() if there}
 
 
+@pytest.mark.requirement("S1.41")
 @settings(max_examples=150, deadline=None)
 @given(odd_histories())
 def test_strict_providers_take_every_history(history: list[AnyMessage]) -> None:

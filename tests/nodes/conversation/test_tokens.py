@@ -69,6 +69,7 @@ def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.requirement("B6")
 def test_an_encoding_that_nobody_defines_is_none() -> None:
     """There is nothing to load."""
     assert offline_encoding("no_such_base") is None

@@ -217,6 +217,7 @@ def settings_of(preset: str, reserve: int | None = None, ratio: float | None = N
     return CompactionSettings.model_validate({"preset": preset, **given})
 
 
+@pytest.mark.requirement("S0.50")
 @given(
     preset=st.sampled_from(PRESETS),
     window=WINDOWS,

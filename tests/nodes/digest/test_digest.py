@@ -276,6 +276,7 @@ def test_what_has_to_do_with_the_focus_comes_first(focus: str, wanted: str) -> N
     assert wanted not in made(old, 30).text
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
     """On the runs that no figure was chosen on, 90 % of the identifiers are left, of which random keeps half."""
     file: Path = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")

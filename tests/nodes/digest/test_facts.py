@@ -277,6 +277,7 @@ def test_what_demands_nothing_is_no_rule(text: str) -> None:
     assert rules_of(text) == []
 
 
+@pytest.mark.requirement("S3.23")
 def test_marks_without_a_word_are_no_sentences() -> None:
     """A text of nothing but full stops costs no search for rules: each sentence is searched in twenty languages."""
     assert sentences_of("。" * 24_000 + "!!! ... 别删 a。" + "…" * 500) == (("别删 a。", strength_of("别删 a。")),)

@@ -31,6 +31,7 @@ def test_rules_are_recognized(language: str) -> None:
     assert [remark for remark in REMARKS[language] if strength_of(remark) >= FIRM] == []
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", ["ja", "ko", "ru", "de", "es", "fr", "pt", "it", "ar", "pl"])
 def test_rules_survive_eight_compactions(language: str) -> None:
     """Each of six rules still stands, and nothing else is listed as a rule."""
@@ -170,6 +171,7 @@ def test_orders_without_please_are_rules(sentence: str) -> None:
     assert strength_of(sentence) >= FIRM
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -194,6 +196,7 @@ def test_rules_need_no_verb_of_duty(sentence: str) -> None:
     assert strength_of(sentence) >= FIRM
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "remark",
     [
@@ -210,6 +213,7 @@ def test_further_remarks_set_no_rule(remark: str) -> None:
     assert strength_of(remark) < FIRM
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
@@ -223,6 +227,7 @@ def test_an_ordinal_number_ends_no_sentence(text: str, sentences: tuple[str, ...
     assert own_sentences(text) == sentences
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", ["de", "ru", "hi"])
 def test_rules_outlast_the_facts_of_a_small_digest(language: str) -> None:
     """Rules that take half of the tokens come before identifiers that calls have used."""

@@ -236,6 +236,7 @@ def test_a_long_hostile_text_comes_to_an_end(alphabet: str) -> None:
         not_a_summary(f"x{text}x")
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file",
     [

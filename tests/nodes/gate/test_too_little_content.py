@@ -213,6 +213,7 @@ def test_no_preset_commits_an_acknowledgment(preset: Any, text: str) -> None:
     assert text not in (result.summary or "")
 
 
+@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file", ["tau-bench-airline/gpt-4o-airline-tasks-00-24.json", "pi-session/large-session.jsonl"]
 )

@@ -55,6 +55,7 @@ def left(messages: Sequence[AnyMessage], found: Selection) -> list[AnyMessage]:
     return applied(numbered(messages), found.drop, found.clip)
 
 
+@pytest.mark.requirement("B21")
 def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> None:
     """To shorten it saves nothing, so that a selection is not taken for smaller than it is."""
     messages = numbered([user("u"), asks("a"), result("a", "\n \n " * 500), user("q")])

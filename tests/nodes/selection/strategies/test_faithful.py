@@ -111,6 +111,7 @@ def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
     assert total(COUNTER, found) <= total(COUNTER, messages) // 2
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("budget", "bound", "calls"), [(0.25, 0.8, 0.65), (0.5, 0.96, 0.93)])
 def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float, calls: float) -> None:
     """On runs that no figure was chosen on; every context within its cap, every pair whole."""
