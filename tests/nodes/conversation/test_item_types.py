@@ -52,6 +52,7 @@ def test_the_priorities_are_the_originals() -> None:
     assert (PRIORITIES["compaction_summary"], PRIORITIES["subagent_strategy"]) == (80, 95)
 
 
+@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [

@@ -88,6 +88,7 @@ def everywhere() -> list[AnyMessage]:
     ]
 
 
+@pytest.mark.requirement("S2.51")
 def test_every_text_of_a_message_is_redacted() -> None:
     """Content, blocks, arguments of calls and of malformed ones, reasoning, artifact; ids and structure stay."""
     user, assistant, tool = map(REDACTION.message, everywhere())
@@ -109,6 +110,7 @@ def test_the_message_given_stays_as_it_is() -> None:
     assert given == everywhere()
 
 
+@pytest.mark.requirement("S2.51")
 def test_the_marks_of_ours_are_not_redacted() -> None:
     """What a message says of itself must be read again."""
     mark = {"kind": "compaction_summary", "record": {"names": [NEEDLE]}}

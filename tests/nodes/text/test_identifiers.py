@@ -1,8 +1,18 @@
-"""Which words in capitals are ordinary words: what a code such as an airport's is told apart from."""
+"""Which words are identifiers, what each is worth, and which words in capitals are ordinary ones."""
 
 import pytest
 
-from langgraph_compaction.nodes.text.identifiers import contains_whole, is_capitalized_word
+from langgraph_compaction.nodes.text.identifiers import (
+    contains_whole,
+    has_identifier,
+    identifiers,
+    is_capitalized_word,
+    is_id_key,
+    is_name_key,
+    key_worth,
+    kind_worth,
+    spans,
+)
 
 
 def ordinary(line: str) -> bool:
@@ -71,3 +81,62 @@ def test_a_code_is_not(line: str) -> None:
 def test_an_identifier_is_found_as_a_whole(text: str, part: str, *, whole: bool) -> None:
     """At the beginning and at the end of a text, too."""
     assert contains_whole(text, part) is whole
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("order KX-12 by Ann", ["KX-12"]),
+        ("the JFK gate A1 or AB1", ["JFK", "AB1"]),
+        ("src/app.py and a_b", ["src/app.py", "a_b"]),
+        ("Never jfk", []),
+        (f"{'A' * 120} {'B' * 121}", ["A" * 120]),
+        ("", []),
+    ],
+)
+def test_identifiers_have_a_digit_a_joining_mark_or_capitals_alone(text: str, found: list[str]) -> None:
+    """And 3 to 120 characters: shorter ones are everywhere, longer ones are blobs."""
+    assert identifiers(text) == found
+    assert has_identifier(text) == bool(found)
+    assert [(text[start:end], name) for start, end, name in spans(text)] == [(name, name) for name in found]
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_identifier_is_worth_what_its_shape_tells() -> None:
+    """Dates before paths, ids, codes, quantities, joined words, words in capitals and points in time."""
+    falling = [
+        {"2024-05-20"},
+        {"src/app", "app.py", "NOTES.MD"},
+        {"123456", "KX-12", "a1.b"},
+        {"JFK", "ABCDE"},
+        {"12,50", "12345"},
+        {"well-known", "notes.xyz"},
+        {"WINDOW"},
+        {"10:45", "2024-05-20T10:45"},
+    ]
+    worths = [{kind_worth(one) for one in alike} for alike in falling]
+    assert [len(one) for one in worths] == [1] * len(falling)
+    found = [max(one) for one in worths]
+    assert found == sorted(set(found), reverse=True)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("key", "is_id", "is_name"),
+    [
+        ("order_id", True, False),
+        ("orderId", True, False),
+        ("reservation.code", True, False),
+        ("first_name", False, True),
+        ("jobTitle", False, True),
+        ("idea", False, False),
+        ("id_of", False, False),
+        ("", False, False),
+    ],
+)
+def test_the_last_word_of_a_key_tells_what_its_value_is(key: str, *, is_id: bool, is_name: bool) -> None:
+    """In any way of joining words; ids are worth most, and points in time least."""
+    assert (is_id_key(key), is_name_key(key)) == (is_id, is_name)
+    assert (key_worth(key) > key_worth("status")) == is_id
+    assert key_worth("created_at") < key_worth("status")

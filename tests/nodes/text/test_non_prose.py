@@ -1,8 +1,8 @@
-"""Which replies repeat a conversation instead of summarizing it."""
+"""Which replies cannot be a summary: transcripts, calls of tools, code, data, error pages and loops."""
 
 import pytest
 
-from langgraph_compaction.nodes.text.non_prose import is_transcript
+from langgraph_compaction.nodes.text.non_prose import is_call, is_data, is_repetitive, is_transcript
 
 
 @pytest.mark.requirement("S0.24")
@@ -36,3 +36,96 @@ def test_labeled_turns_and_quoting_tags_are_a_transcript(text: str) -> None:
 def test_a_summary_that_names_the_sides_is_none(text: str) -> None:
     """Two labels, labels of one side only, or fewer than half of the lines."""
     assert not is_transcript(text)
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "read", "arguments": {"path": "a.py"}}',
+        '[{"name": "read", "parameters": {}}, {"name": "write", "input": {}}]',
+        '```json\n{"name": "read", "args": {}}\n```',
+        "tools.read(path='a.py')",
+        "I look it up.\n<tool_call>read</tool_call>",
+        "Thought: the file.\nAction Input: a.py",
+    ],
+)
+def test_a_tool_call_is_no_summary(text: str) -> None:
+    """As JSON, as a function's call, or in the notation of a model."""
+    assert is_call(text)
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Mia Li", "order": "#W1001"}',
+        '{"arguments": {}}',
+        "[]",
+        "The order is open (see the mail)",
+        "read(path)\nreturned three lines (all empty)",
+        "The agent called read(path).",
+    ],
+)
+def test_a_summary_that_tells_of_a_call_is_none(text: str) -> None:
+    """A name alone, arguments alone, or prose in which a call occurs."""
+    assert not is_call(text)
+
+
+CODE = "import os\nreturn x\n"
+"""Two lines of 17 characters that are code."""
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n<!DOCTYPE html><p>sorry</p>",
+        "Error: 503, please retry later",
+        '{"order": "#W1001"}',
+        "```json\n[1, 2]\n```",
+        "```python\nprint(total)\n```",
+        "``` JS\nlet it be\n```  ",
+        f"{CODE}eleven char",
+        "if x:\n    y = f(x);\n",
+        f"```\n{CODE}```",
+    ],
+)
+def test_code_and_data_are_no_summary(text: str) -> None:
+    """A page, an error, JSON, a block of a programming language, or code that is three fifths of the text."""
+    assert is_data(text)
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os was removed.",
+        f"{CODE}twelve chars",
+        "```markdown\nThe order is open.\n```",
+        "```\nThe order is open.\n```",
+        "```python\nprint(1)\n```\nThe order is open and nothing was paid.\n```python\nprint(2)\n```",
+        "Next steps:\nThe open questions are:\n- the fee",
+        "The error: none was found so far, and the order is open.",
+    ],
+)
+def test_a_summary_with_some_code_is_none(text: str) -> None:
+    """One line of code, less than three fifths, or a block of prose."""
+    assert not is_data(text)
+
+
+PROSE = "".join(f"{number}. Parcel {number * number + 7} went to shop {number * 37 % 101}. " for number in range(40))
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize("text", ["ha " * 100, f"{PROSE}{'and so on, ' * 40}", f"{'the end. ' * 100}{PROSE}"])
+def test_a_loop_is_no_summary(text: str) -> None:
+    """The whole text, its beginning or its end repeats itself."""
+    assert is_repetitive(text)
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize("text", ["", "ok", PROSE, "The order is open."])
+def test_a_list_of_similar_lines_is_no_loop(text: str) -> None:
+    """Each line says something else."""
+    assert not is_repetitive(text)
