@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import dumps, handle
-from langgraph_compaction.nodes.conversation.clipping import clip_calls, clip_result, clipped_text
+from langgraph_compaction.nodes.conversation.clipping import (
+    clip_calls,
+    clip_result,
+    clipped_text,
+    recall_line,
+    with_clipped_text,
+    with_recall_handle,
+    without_clip_marker,
+)
+from langgraph_compaction.nodes.conversation.clipping import clip_text as clip_answer
 from langgraph_compaction.nodes.conversation.tokens import arguments_json, tiktoken_counter
 from tests.histories import IMAGE, asks, result
 
@@ -289,3 +298,32 @@ def test_a_message_without_calls_is_left_alone() -> None:
     message = AIMessage(words(900), id="m1")
     assert clip(message) is message
     assert clip(spoken := asks("a", text=words(900))) is spoken
+
+
+@pytest.mark.requirement("S0.14", "S2.51")
+def test_a_text_put_in_place_of_a_messages_text_tells_its_size() -> None:
+    """And the handle under which the original is found, on a last line that is never there twice."""
+    original = result("a", [{"type": "text", "text": words(40)}, IMAGE], id="m1")
+    short = with_clipped_text(original, "the rows", COUNTER, recall=True)
+    line = recall_line(handle(original))
+    assert short.content == f"the rows\n[TRUNCATED original~40 tokens]\n{line}"
+    assert len(line) == len("[recall: ]") + 12
+    assert without_clip_marker(short.text) == "the rows"
+    again = with_clipped_text(short, "fewer", COUNTER, recall=True)
+    assert again.content == f"fewer\n[TRUNCATED original~40 tokens]\n{line}"
+    assert with_clipped_text(original, "the rows", COUNTER).content == "the rows\n[TRUNCATED original~40 tokens]"
+    assert with_recall_handle(short).content == short.content
+    assert with_recall_handle(original) is original
+
+
+@pytest.mark.requirement("S0.14")
+def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
+    """The first block of text is shortened, the others go, and what is no text stays where it was."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    said = AIMessage([thought, {"type": "text", "text": words(30)}, IMAGE, words(30)], id="m1")
+    short = clip_answer(said, threshold=59, keep=10, counter=COUNTER)
+    text = f"{words(10)}\n[TRUNCATED original~60 tokens]"
+    assert short.content == [thought, {"type": "text", "text": text}, IMAGE]
+    assert clip_answer(said, threshold=60, keep=10, counter=COUNTER) is said
+    plain = clip_answer(AIMessage(words(30), id="m2"), threshold=9, keep=5, counter=COUNTER, recall=True)
+    assert plain.text.startswith(f"{words(5)}\n[TRUNCATED original~30 tokens]\n[recall: ")

@@ -9,7 +9,14 @@ from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import ValidationError
 
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
-from langgraph_compaction.nodes.conversation.tokens import named_counter, tiktoken_counter, total
+from langgraph_compaction.nodes.conversation.tokens import (
+    CheckedCounter,
+    chars_counter,
+    named_counter,
+    tiktoken_counter,
+    total,
+)
+from langgraph_compaction.nodes.errors import TokenCounterError
 from tests.histories import IMAGE, asks, numbered, text_rounds
 
 
@@ -106,3 +113,48 @@ def test_a_list_is_measured_by_the_counter_of_its_settings() -> None:
     assert found.new_token_count == total(by_chars, found.new_messages) <= 900
     own = compact_messages(messages, max_tokens=40, settings=settings, token_counter=len, return_result=True)
     assert own.original_token_count == len(messages)
+
+
+class Answering:
+    """A counter of an application that returns the same value whatever it is asked."""
+
+    name = "answering"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def text(self, text: str) -> Any:  # noqa: ARG002 - the protocol's arguments
+        """Return the value."""
+        return self.answer
+
+    def message(self, message: Any) -> Any:  # noqa: ARG002 - the protocol's arguments
+        """Return the value."""
+        return self.answer
+
+    def head(self, text: str, tokens: int) -> Any:  # noqa: ARG002 - the protocol's arguments
+        """Return the value."""
+        return self.answer
+
+
+@pytest.mark.requirement("C15")
+@pytest.mark.parametrize(("answer", "tokens"), [(0, 0), (7, 7), (2.1, 3)])
+def test_what_an_applications_counter_counts_is_taken(answer: float, tokens: int) -> None:
+    """Parts of a token are rounded up."""
+    counter = CheckedCounter(Answering(answer))
+    assert counter.text("abc") == counter.message(HumanMessage("abc")) == tokens
+    checked = CheckedCounter(chars_counter(2))
+    assert (checked.name, checked.text("abcd"), checked.head("abcd", 1)) == ("chars/2", 2, "abc")
+
+
+@pytest.mark.requirement("C15")
+@pytest.mark.parametrize("answer", [-1, True, float("inf"), float("nan"), "7", None])
+def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: Any) -> None:
+    """Also a beginning that is none."""
+    counter = CheckedCounter(Answering(answer))
+    for asked in (
+        lambda: counter.text("abc"),
+        lambda: counter.message(HumanMessage("abc")),
+        lambda: counter.head("abc", 1),
+    ):
+        with pytest.raises(TokenCounterError, match="Answering"):
+            asked()

@@ -2,7 +2,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.strategy_settings import PRIORITIES
-from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, unread
+from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, unread, without_pin_mark
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from tests.histories import asks, meta, result, user
 
@@ -67,3 +67,21 @@ def test_what_stands_behind_the_last_assistant_message_is_unread(
 ) -> None:
     """Calls count: whoever called has read all that stood before."""
     assert unread(Transcript(messages)) == expected
+
+
+@pytest.mark.requirement("S2.36")
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"pinned": True}, {}),
+        ({"kind": "subagent_strategy"}, {}),
+        ({"pinned": True, "kind": "system_prompt", "is_meta": True}, {"is_meta": True}),
+        ({"pinned": True, "kind": "skill_prompt"}, {"kind": "skill_prompt"}),
+        ({}, {}),
+    ],
+)
+def test_a_released_message_keeps_its_other_marks(given: dict[str, object], left: dict[str, object]) -> None:
+    """Neither a pin nor a type of the header holds it any longer; what the application stored stays."""
+    message = HumanMessage("u", additional_kwargs={"x": 1, **({"compaction": given} if given else {})})
+    expected = {"x": 1, **({"compaction": left} if left else {})}
+    assert without_pin_mark(message).additional_kwargs == expected

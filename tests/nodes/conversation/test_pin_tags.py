@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.message_marks import MARK
-from langgraph_compaction.nodes.conversation.pin_tags import pinned_texts, pins_in, without_pin
+from langgraph_compaction.nodes.conversation.pin_tags import leaves_pin_open, pinned_texts, pins_in, without_pin
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.graph.harness import WORDS
 from tests.histories import asks, meta, user
@@ -132,3 +132,22 @@ def test_a_text_is_released_where_it_is_pinned() -> None:
     assert pins_in(left) == ["two"]
     assert left.additional_kwargs[MARK] == {**carried.additional_kwargs[MARK], "pins": ["two"]}
     assert pins_in(carried) == ["one", "two"]
+
+
+@pytest.mark.requirement("S2.63")
+@pytest.mark.parametrize(
+    ("message", "is_open"),
+    [
+        (user("<Pin>a"), True),
+        (user("<Pin>a</Pin> and <Pin>b"), True),
+        (user("<Pin>a</Pin>"), False),
+        (user("<Pin>a</Pin> <Pin> "), False),
+        (user("`<Pin>` a"), False),
+        (user("a"), False),
+        (AIMessage("<Pin>a"), False),
+        (meta("<Pin>a"), False),
+    ],
+)
+def test_a_pin_without_an_end_is_noticed(message: AnyMessage, *, is_open: bool) -> None:
+    """Where a user left one open that pins something."""
+    assert leaves_pin_open(message) is is_open

@@ -7,8 +7,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.request import MALFORMED, NO_RESULT, render
-from langgraph_compaction.nodes.conversation.transcript import calls_of
+from langgraph_compaction.nodes.conversation.request import (
+    MALFORMED,
+    NO_RESULT,
+    meter_of_thread,
+    placeholder_results,
+    render,
+)
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.conversation.transcript import Transcript, calls_of
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import claude, gpt
 from tests.histories import IMAGE, asks, histories, meta, numbered, result, user
@@ -173,3 +180,19 @@ def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> 
     missing = [m for m in history if m.id not in ids]
     assert all(isinstance(m, ToolMessage) or not m.content for m in missing)
     assert all(m.content in (NO_RESULT, MALFORMED.format(why=': "no JSON"')) for m in sent if m.id is None)
+
+
+@pytest.mark.requirement("S1.3")
+def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction() -> None:
+    """Of all models that the thread had; without any, requests are as large as they are counted."""
+    for calibration, scale in (({"a": 1.2, "b": 1.5, "c": 1.1}, 1.5), ({}, 1.0), (None, 1.0)):
+        meter = meter_of_thread({"calibration": calibration}, approximate_counter(), 7)
+        assert (meter.scale, meter.overhead) == (scale, 7)
+
+
+@pytest.mark.requirement("S1.13", "S1.41")
+def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
+    """The others have theirs."""
+    messages = numbered([asks("a", "b", "c"), result("b")])
+    (block,) = Transcript(messages).blocks
+    assert [message.tool_call_id for message in placeholder_results(messages, block)] == ["a", "c"]

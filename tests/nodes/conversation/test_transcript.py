@@ -2,7 +2,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user, is_summary, marks
-from langgraph_compaction.nodes.conversation.transcript import ToolBlock, Transcript
+from langgraph_compaction.nodes.conversation.transcript import ToolBlock, Transcript, message_id
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, meta, numbered, result, user
 
@@ -177,6 +177,7 @@ def test_an_interrupted_block_is_settled_by_a_full_answer(messages: list[AnyMess
         ([asks("a"), result("a"), asks("b", "c"), result("b"), result("c")], {2, 3, 4}),
         ([asks("a"), result("a"), user("u")], {0, 1}),
         ([asks("a"), user("u"), AIMessage("answer"), result("a")], {0, 3}),
+        ([user("u"), asks("a")], {1}),
     ],
 )
 def test_results_are_unseen_until_an_assistant_message_follows(messages: list[AnyMessage], unseen: set[int]) -> None:
@@ -189,3 +190,48 @@ def test_a_block_names_its_messages_in_order() -> None:
     """Indexes ascend even where results came in another order than the calls."""
     assert ToolBlock(2, (5, None, 3)).indexes == (2, 3, 5)
     assert ToolBlock(2, (None,)).end == 2
+
+
+@pytest.mark.requirement("S0.7")
+@pytest.mark.parametrize(
+    ("messages", "step"),
+    [
+        ([user("u"), AIMessage("a")], None),
+        ([asks("a", "b"), result("b")], (2, 1)),
+        ([asks("a"), result("a"), AIMessage("seen"), asks("b", "c"), result("b"), result("c")], (2, 2)),
+        ([asks("a", "b", "c")], (3, 0)),
+        ([asks("a"), result("a"), AIMessage("seen")], None),
+    ],
+)
+def test_the_last_step_is_counted_in_calls_and_results(
+    messages: list[AnyMessage], step: tuple[int, int] | None
+) -> None:
+    """Only what the model has not read yet belongs to it, and only as far as it is asked about."""
+    transcript = view(*messages)
+    assert transcript.last_step(range(len(messages))) == step
+    assert transcript.last_step([]) is None
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize(
+    ("mark", "awaits"), [({}, True), ({"compaction": {"refused": True}}, False), ({"compaction": {"x": 1}}, True)]
+)
+def test_a_refused_message_waits_for_no_answer(mark: dict[str, object], *, awaits: bool) -> None:
+    """It is still the newest thing that a person said."""
+    transcript = view(user("u"), AIMessage("answer"), HumanMessage("v", additional_kwargs=mark))
+    assert (transcript.pending_user, transcript.awaits_answer) == (2, awaits)
+    assert not view(user("u"), AIMessage("answer")).awaits_answer
+
+
+@pytest.mark.requirement("S0.7")
+def test_a_result_knows_the_place_of_its_call() -> None:
+    """A call without a result has none."""
+    assert view(asks("a", "b", "c"), result("c"), result("a")).blocks[0].position_of == {2: 0, 1: 2}
+
+
+@pytest.mark.requirement("S1.11")
+def test_a_message_without_an_id_is_an_error() -> None:
+    """Ids are assigned before messages are chosen."""
+    assert message_id(user("u", id="m1")) == "m1"
+    with pytest.raises(ValueError, match="without an id"):
+        message_id(user("u"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import ReserveTokens, UsedRatio
-from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, most_pinned, sizes_of
 from langgraph_compaction.nodes.errors import SettingsError
 
 WINDOWS = st.integers(4_000, 2_000_000)
@@ -293,3 +293,12 @@ def test_of_several_triggers_the_lowest_counts() -> None:
     """Also for what the automatic reserve leaves above it."""
     found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)
     assert (found.trigger, found.reserve) == (60_000, 12_500)
+
+
+@pytest.mark.requirement("S2.36")
+@pytest.mark.parametrize(
+    ("room", "most"), [(0, 0), (128, 0), (129, 1), (200, 72), (256, 128), (257, 128), (1_000, 500)]
+)
+def test_pins_take_half_of_the_room_and_leave_some(room: int, most: int) -> None:
+    """At least 128 tokens are left beside them."""
+    assert most_pinned(room) == most

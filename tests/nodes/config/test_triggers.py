@@ -1,0 +1,58 @@
+"""The triggers by tokens and counts: from which request on they fire, at the limit and beside it."""
+
+import pytest
+
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.config.settings import settings_of
+from langgraph_compaction.nodes.config.triggers import Count, RemainingRatio, ReserveTokens, TokenTrigger, UsedRatio
+from langgraph_compaction.nodes.errors import SettingsError
+
+
+@pytest.mark.requirement("S1.1", "S2.2", "S3.11")
+@pytest.mark.parametrize(
+    ("trigger", "smallest", "used"),
+    [
+        (UsedRatio(ratio=0.8), 800, 0.8),
+        (UsedRatio(ratio=0.9, operator=">"), 901, 0.9),
+        (RemainingRatio(), 751, 0.75),
+        (RemainingRatio(ratio=0.25, operator="<="), 750, 0.75),
+        (ReserveTokens(tokens=250), 751, 0.75),
+        (ReserveTokens(tokens=250, operator=">="), 750, 0.75),
+    ],
+)
+def test_each_operator_fires_at_its_own_smallest_request(trigger: TokenTrigger, smallest: int, used: float) -> None:
+    """In a window of a thousand tokens; a strict comparison fires one token later."""
+    assert (trigger.threshold(1_000), trigger.used(1_000)) == (smallest, used)
+
+
+@pytest.mark.requirement("C1")
+@pytest.mark.parametrize(("window", "compared", "smallest"), [(16_385, 1, 2), (16_384, 0, 1), (100, 0, 1)])
+def test_a_window_smaller_than_the_reserved_tokens_fires_at_once(window: int, compared: int, smallest: int) -> None:
+    """The number that is compared is never below zero, and a request is never smaller than one token."""
+    trigger = ReserveTokens()
+    assert (trigger.compared_with(window), trigger.threshold(window)) == (compared, smallest)
+
+
+@pytest.mark.requirement("S2.3", "S3.13", "C3")
+def test_a_count_fires_at_its_limit_or_beyond_it() -> None:
+    """200 turns fire; of events more than 700."""
+    assert Count(unit="turns", limit=200).max_count == 199
+    assert Count(unit="events", limit=700, operator=">").max_count == 700
+
+
+@pytest.mark.requirement("S2.57")
+def test_the_ratio_comes_before_the_triggers_of_the_settings() -> None:
+    """Where there is none, only those are left; what counts no tokens is not among them."""
+    others = (Count(unit="turns", limit=5), RemainingRatio())
+    assert CompactionSettings(triggers=others).token_triggers == (UsedRatio(ratio=0.8), RemainingRatio())
+    assert CompactionSettings(triggers=others, trigger_ratio=None).token_triggers == (RemainingRatio(),)
+
+
+@pytest.mark.requirement("S2.57")
+def test_what_is_no_settings_is_an_error() -> None:
+    """A dict is told how to become settings; nothing at all means the defaults."""
+    given = CompactionSettings(trigger_ratio=0.7)
+    assert settings_of(given) is given
+    assert settings_of(None) == CompactionSettings()
+    with pytest.raises(SettingsError, match=r"settings is a dict: give settings=CompactionSettings"):
+        settings_of({"trigger_ratio": 0.7})  # type: ignore[arg-type] # that callers err is the point
