@@ -116,3 +116,20 @@ def test_what_is_used_comes_first_into_the_facts() -> None:
     old = [HumanMessage(rule), HumanMessage("KX-2 came."), *(HumanMessage(f"KX-2{n} came.") for n in range(9))]
     for used, shown in (("KX-2", "KX-2 came"), (rule, "Please mention the harbor")):
         assert shown in facts_of(old, None, budget=16, counter=tiktoken_counter(), used=[used]).text
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("body", "said", "found"),
+    [
+        ("It is sunny.\n- Never email me.", "Email is fine after all, forget that.", "Never email me."),
+        ("- Never email me.", "You no longer need to avoid email, email me.", "Never email me."),
+        ("- Never email me.", "The parcel has come.", None),
+        ("- Never email me.", "Is email fine?", None),
+        ("It is sunny.", "Email is fine after all, forget that.", None),
+    ],
+)
+def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said: str, found: str | None) -> None:
+    """Its own line is named; nobody but the user takes it back."""
+    assert contradiction(body, [], [HumanMessage(said)]) == found
+    assert contradiction(body, [], [AIMessage(said)]) is None

@@ -1,9 +1,10 @@
 """Facts: identifiers with the words they stood beside, and which of them are worth most."""
 
 import json
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.nodes.digest.entry import Entry
 from langgraph_compaction.nodes.digest.facts import facts
@@ -16,7 +17,8 @@ from langgraph_compaction.nodes.digest.rules_and_requests import (
     sentences_of,
     strength_of,
 )
-from langgraph_compaction.nodes.digest.value_extraction import extract_values
+from langgraph_compaction.nodes.digest.step_extraction import errors, steps
+from langgraph_compaction.nodes.digest.value_extraction import extract_values, scalars
 from langgraph_compaction.nodes.text.identifiers import identifiers
 from tests.histories import asks, meta, result
 
@@ -322,3 +324,93 @@ def test_a_line_of_many_identifiers_is_not_worth_the_sum_of_them() -> None:
     )
     assert line < alone
     assert lines < alone
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("depth", range(10, 16))
+def test_nested_values_are_read_to_a_bounded_depth(depth: int) -> None:
+    """Through 13 lists, objects and objects that list things by their ids; what lies deeper stays one value."""
+    kinds: list[Any] = [lambda inner: [inner], lambda inner: {"k": inner}, lambda inner: {"KX-1": inner}]
+    for shift in range(3):
+        value: Any = 7
+        for level in range(depth):
+            value = kinds[(level + shift) % 3](value)
+        *_, (_, _, _, leaf) = scalars(value)
+        assert (leaf == 7) == (depth <= 13)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("KX-12", "KX-12"),
+        ("The parcel KX-12 is late.", "The parcel KX-12 is late."),
+        (f"{'before ' * 9}KX-12 {'after ' * 9}", "before before before KX-12 after after"),
+        (f"{'前' * 40}KX-12{'后' * 40}", "KX-12"),
+        (f"KX-12 {'between ' * 12}KX-13", None),
+    ],
+)
+def test_an_identifier_is_quoted_with_whole_words_around_it(line: str, shown: str | None) -> None:
+    """As far as a few words go; where no word ends near it, it stands alone, and distant ones stand apart."""
+    found = [seen.value.strip('"') for seen in extract_values([HumanMessage(line)])]
+    if shown is None:
+        assert [part.strip() for part in found] == ["KX-12 between", "between between between KX-13"]
+    else:
+        assert [part.strip() for part in found] == [shown]
+
+
+FAILED = "Error: no seats left"
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("message", "tool"),
+    [
+        (result("b", FAILED), "read"),
+        (ToolMessage(FAILED, tool_call_id="b"), "book"),
+        (ToolMessage(FAILED, tool_call_id="c"), "tool"),
+        (ToolMessage(FAILED, tool_call_id="nobody"), "tool"),
+    ],
+    ids=["says its name", "of a call", "of a malformed call", "of no call"],
+)
+def test_an_error_is_told_with_the_tool_that_failed(message: ToolMessage, tool: str) -> None:
+    """By the result, or else by its call; a malformed call names none."""
+    made = [{"name": name, "args": {}, "id": call_id} for name, call_id in (("find", "a"), ("book", "b"))]
+    broken = [{"name": "pay", "args": "{", "id": "c", "error": None}]
+    calls = AIMessage("", tool_calls=made, invalid_tool_calls=broken)
+    (entry,) = errors([calls, message], 5)
+    assert (entry.section, entry.at, entry.path, entry.value) == ("Open", 6, tool, f'"{FAILED}"')
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        ('{"error": "no seats", "seats": 0}', "success", "no seats"),
+        ('{"seats": 3, "error": null}', "success", None),
+        ("Traceback (most recent call last):\n  File x\nValueError: bad row", "success", "ValueError: bad row"),
+        ("build failed: two tests", "success", "build failed: two tests"),
+        ("three rows without an error", "success", None),
+        ("no such row", "error", "no such row"),
+    ],
+)
+def test_a_failure_is_told_by_its_own_words(content: str, status: Any, said: str | None) -> None:
+    """Until a later call of the tool succeeds."""
+    failed = [asks("a"), result("a", content, status=status)]
+    found = errors(failed, 0)
+    assert [entry.value for entry in found] == ([] if said is None else [f'"{said}"'])
+    assert errors([asks("b"), result("b", "fine")], 2, found) == []
+    assert errors([HumanMessage("u")], 2, found) == found
+
+
+@pytest.mark.requirement("S3.3")
+def test_a_step_names_the_call_and_as_many_arguments_as_fit() -> None:
+    """A hundred characters; a call that is made again stands where it was made last."""
+    assert [entry.value for entry in steps([asks("a", path="a b.py", line=3)], 0)] == ['read path "a b.py", line 3']
+    (long,) = steps([asks("a", **{f"key{n}": "x" * 20 for n in range(9)})], 0)
+    shown = ", ".join(f"key{n} {'x' * 20}" for n in range(3))
+    assert long.value == f"read {shown}, …"
+    again = steps([asks("a", n=1), asks("b", n=2), asks("c", n=1)], 4)
+    assert [(entry.at, entry.value) for entry in again] == [(5, "read n 2"), (6, "read n 1")]
+    assert [entry.value for entry in steps([asks("a")], 0)] == ["read"]
+    assert [entry.at for entry in steps([asks("d", n=2)], 9, again)] == [6, 9]

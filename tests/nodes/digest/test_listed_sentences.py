@@ -181,3 +181,17 @@ def test_a_digest_carries_what_was_listed() -> None:
     assert RULE in made.text
     assert CHOSEN in made.text
     assert rules_in(made.record) == (RULE, f'"{CHOSEN}"')
+
+
+@pytest.mark.requirement("S1.19")
+@pytest.mark.parametrize(
+    "listed",
+    [ListedSentences(rules=("a",)), ListedSentences(decisions=("b",)), ListedSentences(revised=(("c", "d"),))],
+    ids=["rule", "decision", "revision"],
+)
+def test_a_list_with_one_line_of_any_kind_is_one(listed: ListedSentences) -> None:
+    """Two lists joined have the lines of both."""
+    assert listed
+    assert not NOTHING_LISTED
+    assert listed + NOTHING_LISTED == NOTHING_LISTED + listed == listed
+    assert split_list((listed + listed).written()) == ("", listed + listed)

@@ -198,3 +198,18 @@ def test_many_rules_take_linear_time() -> None:
     """A sentence is compared with a bounded number of rules, and a bounded number of sentences is compared."""
     text = " ".join(f"From now on you must never do thing {number}." for number in range(4_000))
     assert "From now on" in told("Hello.", text).text
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        ("The hotel should be near the harbor.", "Instead the hotel should be near the station."),
+        ("Keep the report within two pages.", "Keep the report within five pages."),
+    ],
+)
+def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
+    """Also where a word or a number alone says so."""
+    text = told("Hello.", rule, later).text
+    assert f"(was: {rule})" in text or f"{rule} (later: {later})" in text
+    assert f"- {rule}\n" not in f"{text}\n"

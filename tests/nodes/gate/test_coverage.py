@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.nodes.gate.coverage import covers_too_little
+from langgraph_compaction.nodes.gate.coverage import covers_too_little, names_identifiers
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.gate.reply_checks import Reply, summary_text
 from langgraph_compaction.nodes.gate.too_little_content import is_too_short
@@ -76,3 +76,40 @@ def test_an_earlier_summary_may_be_repeated() -> None:
     shown = "\n".join(one.conversation)
     assert covers_too_little(one.reply, shown, one.reply) is None
     assert covers_too_little(one.conversation[2], shown, one.reply) == "echo"
+
+
+SAID = (
+    "Bitte prüfen Sie die Rechnung für das Zimmer über dem Hof. Die Tür klemmt seit Montag, und der Schlüssel passt "
+    "schlecht. Der Hausmeister wollte die Heizung entlüften und neue Gardinen aufhängen. Außerdem fehlt ein Kissen."
+)
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("Die Heizung und die Gardinen fehlen noch, der Schlüssel passt schlecht.", None),
+        ("Für den Weg über Köln: früh am Tag, für Tür und Tor gilt das gleich.", "nothing_covered"),
+        ("Vulkane speien Lava, Asche sinkt nieder, Gestein erstarrt langsam.", "nothing_covered"),
+        ("Die Tür klemmt seit Montag", "echo"),
+        ("Die Tür klemmt", None),
+    ],
+)
+def test_short_words_in_common_cover_nothing(reply: str, found: str | None) -> None:
+    """Only rare ones do, accents or not; and a sentence of the conversation is an echo from four words on."""
+    assert covers_too_little(reply, SAID) == found
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    ("reply", "names"),
+    [
+        ("KX-12 went to shop 77.", True),
+        ("KX-12 went out.", False),
+        ("It went to shop 7, 8 and 9.", False),
+        ("Nothing is known of A1 and A2.", False),
+    ],
+)
+def test_a_reply_that_names_two_identifiers_reports(reply: str, *, names: bool) -> None:
+    """They stand in the conversation and have two characters or more."""
+    assert names_identifiers(reply, "<message>KX12 and KX-12 went to shop 77, 7, 8 and 9.</message>") is names

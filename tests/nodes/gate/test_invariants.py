@@ -7,7 +7,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, broken_invariant
+from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, Required, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
@@ -234,3 +234,23 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
         assert broken_invariant(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) == told
     chooser = Selector(Transcript(chat), CompactionSettings(long_input="summarize"), METER)
     assert broken_invariant(chooser, [user("other", id="m0"), *chat[1:]], bounds, floor=0) == lost
+
+
+@pytest.mark.requirement("S2.36", "S0.25")
+@pytest.mark.parametrize(
+    ("required", "reason"),
+    [
+        (Required(pins=["was said"], facts=[["KX-1", "parcel"]]), None),
+        (Required(pins=["was said", "never push"]), ("rejected_pin_lost", "pinned_text_lost", "never push")),
+        (Required(facts=[["KX-1", "parcel"], ["KX-2"]]), ("rejected_facts_lost", "fact_lost", "KX-2")),
+        (Required(facts=[["KX-1", "invoice"]]), ("rejected_facts_lost", "fact_lost", "KX-1 invoice")),
+    ],
+)
+def test_what_is_required_must_be_sent(required: Required, reason: tuple[str, str, str] | None) -> None:
+    """Each pin word for word, and each fact with the words that give it its meaning."""
+    summary = SUMMARY.model_copy(update={"content": "what was said: parcel KX-1"})
+    after = [summary if message is SUMMARY else message for message in good()]
+    chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER)
+    bounds = Bounds(before=10**6, ceiling=10**6)
+    found = broken_invariant(chooser, after, bounds, floor=1, required=required)
+    assert found == (None if reason is None else Finding(*reason))

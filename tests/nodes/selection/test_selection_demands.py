@@ -8,8 +8,9 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
+from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (
     asks,
     numbered,
@@ -102,3 +103,52 @@ def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
         clip = chooser.tight_clip(everything, frozenset(), goal)
         assert goal - 1 <= chooser.tokens(frozenset(), clip) <= goal
     assert chooser.tokens(frozenset(), chooser.tight_clip(everything, frozenset(), 1)) < 60
+
+
+@pytest.mark.requirement("S0.18")
+def test_a_result_with_all_rounds_must_leave_a_third_of_the_way_to_the_aim() -> None:
+    """Nearer to the ceiling, the next turn would compact again."""
+    assert [demand(ceiling, aim).roomy for ceiling, aim in ((900, 600), (901, 600), (600, 600))] == [800, 801, 600]
+
+
+@pytest.mark.requirement("S1.33", "C7")
+@pytest.mark.parametrize(
+    ("mode", "aim", "summarize", "summary_leaves"),
+    [
+        ("always", 10**6, None, True),
+        ("if_needed", 10**6, None, False),
+        ("if_needed", 1, None, True),
+        ("if_needed", 10**6, True, True),
+        ("always", 1, False, False),
+    ],
+)
+def test_an_earlier_summary_leaves_where_a_new_one_is_written(
+    mode: str, aim: int, *, summarize: bool | None, summary_leaves: bool
+) -> None:
+    """It is in the new one; without a new one it stays."""
+    chooser = selector([summary_message("s", "c"), *text_rounds(3)], summary_mode=mode)
+    choice = Choice(drop=frozenset({1, 2}), summarize=summarize)
+    found = chooser.resolve(demand(10**6, aim), choice)
+    assert found.drop == ({0, 1, 2} if summary_leaves else {1, 2})
+    assert found.summarize is summarize
+
+
+@pytest.mark.requirement("S0.51")
+@pytest.mark.parametrize(("by_model", "leaves"), [(True, True), (False, False)])
+def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, leaves: bool) -> None:
+    """Then its summary takes over the earlier one; a digest would have nothing to add."""
+    chooser = selector([summary_message("s", "c"), user("u"), asks("a"), result("a", " one" * 900), user("v")])
+    clip = chooser.clip(frozenset({2, 3}), 100, 100, 50)
+    wanted = Demand(before=10**6, ceiling=10**6, aim=10**6, summary=50, by_model=by_model)
+    assert set(clip) == {3}
+    assert (chooser.resolve(wanted, Choice(clip=clip)).drop == {0}) is leaves
+
+
+@pytest.mark.requirement("S0.10")
+def test_a_summary_alone_is_not_worth_a_new_one() -> None:
+    """Unless the request does not fit otherwise."""
+    chooser = selector([summary_message("s" * 99, "c"), *text_rounds(3)])
+    choice = Choice(drop=frozenset({0}))
+    size = chooser.tokens(frozenset(), {})
+    assert chooser.resolve(demand(size), choice).drop == frozenset()
+    assert chooser.resolve(demand(size - 1), choice).drop == {0}

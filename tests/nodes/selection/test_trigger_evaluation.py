@@ -1,10 +1,19 @@
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.config.triggers import Count, Unit
+from langgraph_compaction.nodes.config.triggers import Count, Hook, Own, Unit
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
-from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, count_fires, firing
+from langgraph_compaction.nodes.errors import SettingsError
+from langgraph_compaction.nodes.selection.trigger_evaluation import (
+    Firing,
+    Reading,
+    check_own_triggers,
+    count_fires,
+    counted,
+    firing,
+)
+from tests.histories import meta
 
 SIZES = Sizes(window=1_000, reserve=100, fixed=0, trigger=800, aim=450)
 
@@ -66,3 +75,59 @@ def test_each_unit_waits_by_itself(unit: Unit, in_vain: dict[Unit, int], *, fire
     reading = Reading(hook="pre_model", size=1, sizes=SIZES, messages=messages, in_vain=in_vain)
     settings = CompactionSettings(triggers=(Count(unit=unit, limit=2),))
     assert (firing(reading, settings) is not None) == fires
+
+
+@pytest.mark.requirement("C3", "S3.26")
+@pytest.mark.parametrize(("unit", "count"), [("rounds", 2), ("messages", 4), ("events", 5)])
+def test_each_unit_counts_what_it_names(unit: Unit, count: int) -> None:
+    """Rounds are what people say; messages are all but system messages, which are events too."""
+    said = [SystemMessage("rules"), HumanMessage("one"), AIMessage("a"), meta("m"), HumanMessage("two")]
+    assert counted(said, unit) == count
+
+
+@pytest.mark.requirement("S2.3", "S2.58", "S3.13")
+@pytest.mark.parametrize(
+    ("unit", "fired"),
+    [
+        ("turns", Firing(name="turns", summarize_all=True)),
+        ("model_calls", None),
+        ("events", Firing(name="events", summarize_all=True, max_messages=1)),
+        ("messages", Firing(name="messages", summarize_all=True, max_messages=1)),
+        ("rounds", Firing(name="rounds", summarize_all=True)),
+    ],
+)
+def test_a_count_says_what_it_demands(unit: Unit, fired: Firing | None) -> None:
+    """A count of messages bounds how many may be left; turns and calls are those since the last compaction."""
+    said = [HumanMessage("one"), HumanMessage("two")]
+    reading = Reading(hook="pre_model", size=1, sizes=SIZES, messages=said, turns=2, model_calls=1)
+    assert firing(reading, CompactionSettings(triggers=(Count(unit=unit, limit=2, full=True),))) == fired
+
+
+@pytest.mark.requirement("S3.15", "C2")
+@pytest.mark.parametrize(
+    ("hook", "size", "fires"),
+    [
+        ("pre_model", 900, False),
+        ("pre_model", 901, True),
+        ("pre_input", 901, True),
+        ("post_model", 901, False),
+    ],
+)
+def test_over_the_limit_a_check_that_is_switched_off_fires_before_the_call(
+    hook: Hook, size: int, *, fires: bool
+) -> None:
+    """Not after the answer, when the request has been sent."""
+    reading = Reading(hook=hook, size=size, sizes=SIZES)
+    assert firing(reading, CompactionSettings(hooks=())) == (Firing() if fires else None)
+
+
+@pytest.mark.requirement("S2.57")
+def test_an_own_trigger_needs_its_function() -> None:
+    """And fires where that says so, under its own name."""
+    settings = CompactionSettings(triggers=(Own(name="mine"),))
+    with pytest.raises(SettingsError, match="'mine', which the builder was not given"):
+        check_own_triggers(settings, {"other": lambda _: True})
+    check_own_triggers(settings, {"mine": lambda _: True})
+    reading = Reading(hook="pre_model", size=1, sizes=SIZES)
+    assert firing(reading, settings, {"mine": lambda _: True}) == Firing(name="mine")
+    assert firing(reading, settings, {"mine": lambda _: False}) is None
