@@ -327,3 +327,21 @@ def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
     assert clip_answer(said, threshold=60, keep=10, counter=COUNTER) is said
     plain = clip_answer(AIMessage(words(30), id="m2"), threshold=9, keep=5, counter=COUNTER, recall=True)
     assert plain.text.startswith(f"{words(5)}\n[TRUNCATED original~30 tokens]\n[recall: ")
+
+
+@pytest.mark.requirement("S0.14")
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ((90, 90, 90), (66, 66, 66)),
+        ((20, 200, 200), (20, 90, 90)),
+        ((20, 90, 300), (20, 90, 90)),
+        ((1, 1, 400), (1, 1, 198)),
+    ],
+)
+def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    """Texts within their share stay whole, and the others get what those leave."""
+    names = "abc"
+    args = clip(calling(dict(zip(names, map(words, sizes), strict=True))), threshold=260).tool_calls[0]["args"]
+    found = [args[name].partition("\n[TRUNCATED")[0] for name in names]
+    assert found == [words(count) for count in kept]

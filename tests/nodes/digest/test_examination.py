@@ -27,8 +27,17 @@ def read(call_id: str, order: str = "#W1001", /, **fields: Any) -> list[AnyMessa
         ("Two questions are pending.", {"status": "pending"}, {"status": "shipped"}),
         ("Order #W1001 is shipped.", {"status": "pending"}, {"status": "shipped"}),
         ("Order #W1001 is pending.", {"status": "pending"}, {"status": "pending"}),
+        ("Some days are pending.", {"etaDays": "pending"}, {"etaDays": "shipped"}),
     ],
-    ids=["digit_in_a_date", "part_of_a_number", "part_of_a_word", "of_something_else", "new_value", "unchanged"],
+    ids=[
+        "digit_in_a_date",
+        "part_of_a_number",
+        "part_of_a_word",
+        "of_something_else",
+        "new_value",
+        "unchanged",
+        "part_of_a_key",
+    ],
 )
 def test_a_value_that_the_summary_does_not_state_contradicts_nothing(
     body: str, before: dict[str, Any], after: dict[str, Any]
@@ -133,3 +142,11 @@ def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said
     """Its own line is named; nobody but the user takes it back."""
     assert contradiction(body, [], [HumanMessage(said)]) == found
     assert contradiction(body, [], [AIMessage(said)]) is None
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("key", ["etaDays", "is_eta_in_days", "order.eta-days"])
+def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
+    """However they are joined; words of one or two letters do not matter."""
+    found = contradiction("The ETA in days is pending.", read("a", **{key: "pending"}), read("b", **{key: "shipped"}))
+    assert found == f"{key} pending"

@@ -213,3 +213,19 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
     text = told("Hello.", rule, later).text
     assert f"(was: {rule})" in text or f"{rule} (later: {later})" in text
     assert f"- {rule}\n" not in f"{text}\n"
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        (RULE, "Email about the order is fine. Forget what I said before."),
+        (RULE, "Forget my rule on email. It is fine."),
+        ("Никогда не звоните мне.", "Я передумал. Звоните мне."),
+        ("Ne m'appelez jamais.", "Oubliez ce que j'ai demandé. Vous pouvez m'appeler."),
+        ("不要给我打电话。", "我改主意了。可以给我打电话。"),
+    ],
+)
+def test_two_sentences_that_revise_together_are_shown_as_they_were_said(rule: str, later: str) -> None:
+    """In their order, with a space between them where their script has one."""
+    assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text

@@ -13,9 +13,14 @@ from langgraph_compaction.graph.lab.evaluation.scores import measured, task
 from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, SettingsError, compact_messages
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
-from tests.histories import asks, histories, numbered, result
+from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.selection.selector import Demand, Selector
+from langgraph_compaction.nodes.selection.strategies.faithful import faithful
+from tests.histories import asks, histories, numbered, result, user
 from tests.nodes.compacting import compacted
+from tests.nodes.selection.strategies.selecting import WORDS
 from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
@@ -138,3 +143,37 @@ def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
     found = compacted(messages, COUNTER.message(question) + 4, preset="faithful")
     assert [message.text for message in found.new_messages] == [question.text]
     assert found.summary is None
+
+
+def chooser(messages: list[AnyMessage]) -> Selector:
+    """Return the selector of a conversation, measured in words."""
+    return Selector(Transcript(numbered(messages)), FAITHFUL, Meter(WORDS, 0))
+
+
+@pytest.mark.requirement("S3.23")
+def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> None:
+    """From all that fills the aim down to nothing but what must stay."""
+    messages: list[AnyMessage] = [user("one two"), AIMessage("three four"), asks("a"), result("a"), AIMessage("five")]
+    selector = chooser(messages)
+    every = selector.tokens(frozenset(), {})
+    starts = {
+        len(choice.drop) for choice in faithful(selector, Demand(before=every, ceiling=every, aim=every, summary=0))
+    }
+    assert starts == {0, 1, 2, 4, 5}
+    less = Demand(before=every, ceiling=every, aim=every - 1, summary=0)
+    assert {len(choice.drop) for choice in faithful(selector, less)} == {1, 2, 4, 5}
+
+
+@pytest.mark.requirement("S3.23", "S4.40")
+def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
+    """Half of the aim with a summary beside it, all of it with a summary, and all of it without one."""
+    messages = [*conversation(3)]
+    selector = chooser(messages)
+    demand = Demand(before=10**6, ceiling=200, aim=200, summary=40, least=40)
+    *_, half, whole, alone = faithful(selector, demand)
+    must = selector.untouchable
+    assert {choice.drop for choice in (half, whole, alone)} == {frozenset(range(len(messages))) - must}
+    sizes = [selector.tokens(choice.drop, choice.clip) for choice in (half, whole, alone)]
+    assert sizes[0] <= 200 // 2 - 40 < sizes[1] <= 200 - 40 < sizes[2] <= 200
+    assert [choice.summarize for choice in (half, whole, alone)] == [None, None, False]
+    assert [choice.summary for choice in (half, whole, alone)] == [40, 40, None]
