@@ -172,6 +172,7 @@ def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path, monkeyp
     assert str(caught.value) == said
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     """Several faults are told at once."""
     path = tmp_path / "agent.yaml"

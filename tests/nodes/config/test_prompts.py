@@ -218,3 +218,18 @@ def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
     """An unknown set of prompts is an error when the setting is set."""
     with pytest.raises(ValueError, match="four_points"):
         CompactionSettings.model_validate({"summary_prompts": "six_points"})
+
+
+@pytest.mark.requirement("S1.19")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_list_of_rules_is_asked_for_and_the_known_ones_are_shown(language: Language) -> None:
+    """They stand after the earlier record and before the conversation; without any, the list is asked for alone."""
+    wording = PROMPTS["five_sections", language].wording
+    parts = told("five_sections", language, earlier="old", rules=["Never push.", "Ask first."]).split("\n\n")
+    shown = f"{wording.known}\n<earlier_rules>\n- Never push.\n- Ask first.\n</earlier_rules>"
+    assert [part for part in parts if part in (shown, wording.listing)] == [shown, wording.listing]
+    assert parts.index(shown) == parts.index("<conversation>\nsaid\n</conversation>") - 1
+    alone = told("five_sections", language, rules=[])
+    assert wording.listing in alone
+    assert wording.known not in alone
+    assert wording.listing not in told("five_sections", language)

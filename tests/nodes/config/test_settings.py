@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from langgraph_compaction.nodes.config.base_model import hint, nearest
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import GROUPS, CompactionOverrides, CompactionSettings, effective
 from langgraph_compaction.nodes.config.triggers import ReserveTokens
@@ -168,3 +169,12 @@ def test_another_setting_does_not_change_the_preset() -> None:
     )
     other = effective(built, {"preset": "typed_rules"})
     assert (other.preset, other.strategies, other.recent_rounds_keep) == ("typed_rules", ("typed_rules",), 4)
+
+
+@pytest.mark.requirement("S2.57")
+def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
+    """Or with all that there are, where none is near."""
+    known = ["window", "target"]
+    assert (nearest("windo", known), nearest("x", known)) == ("did you mean window?", "known are window, target")
+    assert hint("windo", known) == "did you mean 'window'? known are target, window"
+    assert hint("x", known) == "known are target, window"
