@@ -345,3 +345,6 @@ def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tup
     args = clip(calling(dict(zip(names, map(words, sizes), strict=True))), threshold=260).tool_calls[0]["args"]
     found = [args[name].partition("\n[TRUNCATED")[0] for name in names]
     assert found == [words(count) for count in kept]
+    assert ["[TRUNCATED" in args[name] for name in names] == [
+        size > left for size, left in zip(sizes, kept, strict=True)
+    ]

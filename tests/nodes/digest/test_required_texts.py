@@ -8,7 +8,7 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
-from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
+from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of, tokens_of_rules
 from langgraph_compaction.nodes.runtime import engine
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
@@ -111,3 +111,21 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph.invoke(Command(resume="drop_oldest"), CONFIG)
     assert verdicts(graph) == ["degraded_deterministic"]
     assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])
+
+
+@pytest.mark.requirement("S3.23")
+def test_as_many_tokens_as_the_rules_take_let_all_of_them_come_first() -> None:
+    """Before facts that are in use; with one token less, one of the rules comes after those."""
+    rules = ("Never book a seat at the back.", "Always ask me before you pay.")
+    names = [f"KX-{number}77" for number in range(12)]
+    old = numbered(
+        [
+            user(f"Hello. {' '.join(rules)} Please add a picture."),
+            *(m for name in names for m in (asks(name, order_id=name), result(name, "fine"))),
+        ]
+    )
+    needed = tokens_of_rules(old, None, WORDS)
+    for first, shown in ((needed, 2), (needed - 1, 1), (0, 0)):
+        text = facts_of(old, None, budget=needed, counter=WORDS, rules_first=first, used=names).text
+        assert sum(rule in text for rule in rules) == shown
+    assert tokens_of_rules(known("FQ8APE"), None, WORDS) == 0

@@ -205,7 +205,7 @@ def test_many_rules_take_linear_time() -> None:
     ("rule", "later"),
     [
         ("The hotel should be near the harbor.", "Instead the hotel should be near the station."),
-        ("Keep the report within two pages.", "Keep the report within five pages."),
+        ("Keep the hotel under 120 dollars.", "Keep the hotel under 150 dollars."),
     ],
 )
 def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
@@ -229,3 +229,15 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
 def test_two_sentences_that_revise_together_are_shown_as_they_were_said(rule: str, later: str) -> None:
     """In their order, with a space between them where their script has one."""
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
+
+
+@pytest.mark.requirement("S3.23")
+def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -> None:
+    """A user who takes it back revises no rule by it."""
+    one = told("Hello.", "Good, go on with the list.")
+    said = AIMessage("I will never send KX-12 by email.")
+    two = digest([said, HumanMessage("Go on.")], budget=400, counter=COUNTER, previous=one.record)
+    three = told("You can send KX-12 by email.", previous=two)
+    assert "assistant: " in three.text
+    assert "(was: " not in three.text
+    assert "(later: " not in three.text

@@ -152,3 +152,13 @@ def test_a_summary_alone_is_not_worth_a_new_one() -> None:
     size = chooser.tokens(frozenset(), {})
     assert chooser.resolve(demand(size), choice).drop == frozenset()
     assert chooser.resolve(demand(size - 1), choice).drop == {0}
+
+
+@pytest.mark.requirement("S2.26")
+def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
+    """The last part, where none follows; what stays is in none, and parts of nothing go."""
+    parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
+    choice = Choice(drop=frozenset({0, 1, 2, 3, 5}), sections=parts)
+    chooser = selector(text_rounds(4))
+    assert chooser.resolve(demand(10**6), choice).sections == ({0, 1}, {2, 3, 5})
+    assert chooser.resolve(demand(10**6), Choice(drop=choice.drop)).sections == ()

@@ -42,7 +42,9 @@ def hundreds(count: int) -> list[AnyMessage]:
 @pytest.mark.parametrize(("keep", "kept"), [(1, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1_000, 10), (9_999, 20)])
 def test_the_cut_is_where_so_many_tokens_are_reached(keep: int, kept: int) -> None:
     """At a user message or within a turn, at an assistant's."""
-    assert selected(hundreds(10), recent_tokens_keep=keep).drop == frozenset(range(20 - kept))
+    found = selected(hundreds(10), recent_tokens_keep=keep)
+    assert found.drop == frozenset(range(20 - kept))
+    assert found.floor == kept // 2
 
 
 @pytest.mark.requirement("C6")
