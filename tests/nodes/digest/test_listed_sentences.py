@@ -195,3 +195,13 @@ def test_a_list_with_one_line_of_any_kind_is_one(listed: ListedSentences) -> Non
     assert not NOTHING_LISTED
     assert listed + NOTHING_LISTED == NOTHING_LISTED + listed == listed
     assert split_list((listed + listed).written()) == ("", listed + listed)
+
+
+@pytest.mark.requirement("S1.19")
+def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
+    """In the order in which they were said."""
+    carla = "Send them to Carla."
+    messages = [*TALK, HumanMessage(carla), AIMessage("Yes.")]
+    facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, carla), (FRIDAY, INBOX))), messages)
+    assert f"- {FRIDAY} (later: {INBOX} {carla})" in facts.text
+    assert [facts.text.count(sentence) for sentence in (FRIDAY, INBOX, carla)] == [1, 1, 1]

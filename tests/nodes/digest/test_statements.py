@@ -180,3 +180,13 @@ def test_headings_and_courtesies_of_the_assistant_are_no_statements(sentence: st
     said = "The old boiler was replaced by a heat pump."
     found = statements([HumanMessage("Hello."), AIMessage(f"{said}\n{sentence}\nHello.")], 0)
     assert [one.value for one in found if one.section == "Answers"] == [said]
+
+
+@pytest.mark.requirement("S3.23")
+def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
+    """In a conversation of sixteen messages without a result of a tool."""
+    said = "My aunt repairs antique clocks in the cellar."
+    talk: list[AnyMessage] = [HumanMessage(said), *(AIMessage("ok") for _ in range(14))]
+    result = ToolMessage("done", tool_call_id="1")
+    worths = [statements(old, 0)[0].worth for old in (talk, [*talk, result], [*talk, AIMessage("ok")])]
+    assert worths[0] == worths[1] < worths[2] / 2

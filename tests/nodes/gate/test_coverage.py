@@ -80,7 +80,7 @@ def test_an_earlier_summary_may_be_repeated() -> None:
 
 SAID = (
     "Bitte prüfen Sie die Rechnung für das Zimmer über dem Hof. Die Tür klemmt seit Montag, und der Schlüssel passt "
-    "schlecht. Der Hausmeister wollte früh die Heizung entlüften und neue Gardinen aufhängen. Außerdem fehlt ein Kissen."
+    "schlecht. Der Hausmeister wollte früh die Heizung entlüften und neue Gardinen aufhängen. Auch fehlt ein Kissen."
 )
 
 
