@@ -196,3 +196,11 @@ def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
     messages = numbered([asks("a", "b", "c"), result("b")])
     (block,) = Transcript(messages).blocks
     assert [message.tool_call_id for message in placeholder_results(messages, block)] == ["a", "c"]
+
+
+@pytest.mark.requirement("S2.5")
+def test_a_command_to_this_package_is_never_sent() -> None:
+    """Its mark tells; another mark changes nothing."""
+    command = HumanMessage("/compact keep the price", id="m0", additional_kwargs={"compaction": {"command": True}})
+    marked = HumanMessage("u", id="m1", additional_kwargs={"compaction": {"pinned": True}})
+    assert render([command, marked]) == [marked]

@@ -390,6 +390,7 @@ def test_an_error_is_told_with_the_tool_that_failed(message: ToolMessage, tool: 
         ('{"seats": 3, "error": null}', "success", None),
         ("Traceback (most recent call last):\n  File x\nValueError: bad row", "success", "ValueError: bad row"),
         ("build failed: two tests", "success", "build failed: two tests"),
+        ("Error: no seats\nTry another day.", "success", "Error: no seats Try another day."),
         ("three rows without an error", "success", None),
         ("no such row", "error", "no such row"),
     ],

@@ -241,3 +241,20 @@ def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -
     assert "assistant: " in three.text
     assert "(was: " not in three.text
     assert "(later: " not in three.text
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        (
+            "All measurements must be in inches.",
+            "I changed my mind about the measurements, centimetres would be nicer.",
+        ),
+        ("No me escribas nunca por correo.", "Pensándolo bien, el correo está bien, olvida lo que dije."),
+        ("Ne m'écrivez jamais par courriel.", "Réflexion faite, le courriel me convient, oubliez ce que j'ai dit."),
+    ],
+)
+def test_words_that_only_take_back_something_make_no_other_case(rule: str, later: str) -> None:
+    """In any of their forms: the sentence replaces the rule, which is shown as its earlier form."""
+    assert f"- {later} (was: {rule})" in told(later, previous=told(f"Hello. {rule}")).text

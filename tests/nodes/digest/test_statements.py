@@ -190,3 +190,11 @@ def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
     result = ToolMessage("done", tool_call_id="1")
     worths = [statements(old, 0)[0].worth for old in (talk, [*talk, result], [*talk, AIMessage("ok")])]
     assert worths[0] == worths[1] < worths[2] / 2
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_sentence_is_worth_the_same_whoever_says_it() -> None:
+    """The user or the assistant."""
+    said = "My aunt repairs antique clocks in the cellar."
+    (user,), (assistant,) = statements([HumanMessage(said)], 0), statements([AIMessage(said)], 0)
+    assert (user.section, assistant.section, user.worth) == ("Said", "Answers", assistant.worth)

@@ -31,6 +31,7 @@ from langgraph_compaction.nodes.gate.reply_checks import (
     not_a_summary,
     summary_text,
 )
+from langgraph_compaction.nodes.gate.reply_heuristics import refuses
 from tests.graph.harness import filler
 from tests.shared_data import shared_data
 
@@ -253,3 +254,11 @@ def test_digests_of_real_conversations_are_summaries(file: str) -> None:
         for budget in (120, 600, 3_000):
             text = digest(messages[: len(messages) // 2], budget=budget, counter=tiktoken_counter()).text
             assert not_a_summary(text or "nothing fits") is None, text
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(("place", "refused"), [(0, True), (1, True), (2, False), (3, False)])
+def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> None:
+    """One of the first two sentences; later on, a record tells of a refusal."""
+    said = ["The user wants tests.", "Docker is missing.", "Unit tests pass."]
+    assert refuses([*said[:place], "I cannot continue without it.", *said[place:]]) is refused

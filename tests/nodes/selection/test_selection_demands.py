@@ -162,3 +162,21 @@ def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
     chooser = selector(text_rounds(4))
     assert chooser.resolve(demand(10**6), choice).sections == ({0, 1}, {2, 3, 5})
     assert chooser.resolve(demand(10**6), Choice(drop=choice.drop)).sections == ()
+
+
+@pytest.mark.requirement("S2.52")
+@pytest.mark.parametrize(
+    ("messages", "drop", "owes"),
+    [
+        (text_rounds(3), {0}, True),
+        (text_rounds(3), {2}, False),
+        (text_rounds(3), {1}, False),
+        ([summary_message("s", "c"), *text_rounds(3)], {1}, False),
+        ([AIMessage("hello"), user("u"), AIMessage("a")], {0}, False),
+    ],
+)
+def test_a_summary_is_owed_where_the_goal_leaves(messages: list[AnyMessage], drop: set[int], *, owes: bool) -> None:
+    """The goal is the user's first message, unless an earlier summary tells it."""
+    for settings, owed in (({}, False), ({"key_information": ("goal",)}, owes)):
+        found = selector(messages, **settings).selection(demand(10**6), frozenset(drop), {}, floor=0)
+        assert found.owes_summary is owed

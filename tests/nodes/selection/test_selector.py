@@ -305,3 +305,21 @@ def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
     tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10, must_fit=True)
     found = forced(selector(messages, pins), tight)
     assert found is None or not found.drop & {0 if pins else 1}
+
+
+@pytest.mark.requirement("S1.31", "S1.32", "S1.44")
+@pytest.mark.parametrize(
+    ("kind", "rules", "stays"),
+    [
+        ("subagent_strategy", {}, True),
+        ("skill_strategy", {}, True),
+        ("system_prompt", {"system_prompt": {"action": "none"}}, True),
+        ("skill_strategy", {"skill_strategy": {"action": "drop"}}, False),
+        ("memory", {}, False),
+    ],
+)
+def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, Any], *, stays: bool) -> None:
+    """Unless a rule of its own takes it."""
+    strategy = HumanMessage("Ask the other agent.", additional_kwargs={"compaction": {"kind": kind}})
+    chooser = selector([user("u"), strategy, AIMessage("a")], type_rules=rules)
+    assert chooser.pinned == ({1} if stays else set())
