@@ -415,3 +415,12 @@ def test_a_step_names_the_call_and_as_many_arguments_as_fit() -> None:
     assert [(entry.at, entry.value) for entry in again] == [(5, "read n 2"), (6, "read n 1")]
     assert [entry.value for entry in steps([asks("a")], 0)] == ["read"]
     assert [entry.at for entry in steps([asks("d", n=2)], 9, again)] == [6, 9]
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_identifier_that_only_the_assistant_mentions_is_worth_less() -> None:
+    """Than one of the user, who knows it; once both mention it, it is worth more than either says."""
+    said = "The parcel KX-12 is late."
+    spoken: list[list[AnyMessage]] = [[AIMessage(said)], [HumanMessage(said)], [HumanMessage(said), AIMessage(said)]]
+    worth = [max(entry.worth for entry in facts(old, 0)) for old in spoken]
+    assert worth == sorted(set(worth))

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
@@ -10,7 +11,7 @@ from langgraph_compaction.nodes.conversation.tokens import MEDIA_TOKENS, TextCou
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
-from tests.histories import IMAGE, asks, numbered, result, user
+from tests.histories import IMAGE, asks, numbered, pinned, result, user
 
 COUNTER = TextCounter("words", lambda text: len(text.split()))
 TIGHT = Demand(before=10**6, ceiling=200, aim=100, summary=20, least=20, must_fit=True)
@@ -76,3 +77,25 @@ def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: in
     assert found.tokens <= size
     assert found.clip[0].content[1] == IMAGE
     assert "alpha" in found.clip[0].text
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize(
+    ("messages", "long_input", "shortened", "yields"),
+    [
+        ([user("u")], "summarize", {0}, set()),
+        ([user("u"), asks("a"), result("a")], "summarize", set(), {0}),
+        ([user("u"), asks("a"), result("a")], "keep", set(), set()),
+        ([user("u")], "keep", set(), set()),
+        ([pinned("u")], "summarize", set(), set()),
+        ([user("u"), AIMessage("answer")], "summarize", set(), set()),
+    ],
+)
+def test_an_input_may_be_shortened_until_it_is_read_and_leave_then(
+    messages: list[AnyMessage], long_input: Literal["keep", "summarize"], shortened: set[int], yields: set[int]
+) -> None:
+    """Unless the settings keep it, or it is pinned or answered."""
+    chooser = Selector(Transcript(numbered(messages)), CompactionSettings(long_input=long_input), Meter(COUNTER, 0))
+    assert (chooser.shortened_input, chooser.yielding_input) == (shortened, yields)
+    assert chooser.shortens_input(Selection(floor=0, clip={0: messages[0]})) == bool(shortened)
+    assert not chooser.shortens_input(Selection(floor=0))
