@@ -150,3 +150,10 @@ def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
     """However they are joined; words of one or two letters do not matter."""
     found = contradiction("The ETA in days is pending.", read("a", **{key: "pending"}), read("b", **{key: "shipped"}))
     assert found == f"{key} pending"
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("name", "found"), [("Li", False), ("Ann", True), ("李明", True), ("李", False)])
+def test_a_name_is_found_again_if_it_is_long_enough(name: str, *, found: bool) -> None:
+    """Shorter ones occur everywhere."""
+    assert used_since("A ship.", read("a", captain=name), [HumanMessage(f"Ask {name} now.")]) == [name] * found

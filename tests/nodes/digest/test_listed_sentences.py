@@ -205,3 +205,22 @@ def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
     facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, carla), (FRIDAY, INBOX))), messages)
     assert f"- {FRIDAY} (later: {INBOX} {carla})" in facts.text
     assert [facts.text.count(sentence) for sentence in (FRIDAY, INBOX, carla)] == [1, 1, 1]
+
+
+@pytest.mark.requirement("S1.19")
+@pytest.mark.parametrize(
+    ("sentence", "line", "same"),
+    [
+        ("Use trams.", "Use trams. And trains.", True),
+        ("Use tram.", "Use tram. And trains.", False),
+        ("Use trams or planes.", "Use trams", True),
+        ("Use trams or airships.", "Use trams", False),
+        ("Use tram or bus.", "Use tram", False),
+        ("Use tram.", "use tram", True),
+    ],
+)
+def test_a_part_counts_from_eight_letters_and_half_of_the_sentence_on(
+    sentence: str, line: str, *, same: bool
+) -> None:
+    """Shorter parts are in many sentences; a whole copy may be of any length."""
+    assert is_listed(sentence, [line]) is same
