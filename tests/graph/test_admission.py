@@ -186,6 +186,7 @@ async def test_pins_that_a_smaller_window_cannot_hold_can_be_removed(go: Drive, 
     assert values(smaller)["messages"][-1].text == "ok"
 
 
+@pytest.mark.requirement("S2.36")
 async def test_a_failed_turn_with_tools_to_run_is_left_alone(go: Drive) -> None:
     """To remove a pin then would abandon the calls."""
 

@@ -192,6 +192,7 @@ def test_a_quotation_comes_out_of_the_same_window() -> None:
     assert max(map(WORDS.message, quotations)) <= 2_400 * 0.05
 
 
+@pytest.mark.requirement("S2.54")
 async def test_an_archive_that_cannot_be_searched_does_not_end_the_turn(
     go: Drive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -251,6 +252,7 @@ async def test_in_a_parent_with_its_own_model(go: Drive, persist: Any) -> None:
     assert FACT.text in quotation.text
 
 
+@pytest.mark.requirement("S2.51")
 def test_the_preset_faithful_recalls_by_itself() -> None:
     """No other does."""
     on = {name for name in PRESETS if CompactionSettings(preset=name).auto_recall}

@@ -30,6 +30,7 @@ def built(model: Any = None, **options: Any) -> Any:
     return create_compacting_agent(model or ScriptedModel(), **options)
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -100,6 +101,7 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("case", BUILDS)
 def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
     """Each is a clear error before any turn, and none of them shows a password."""
@@ -192,11 +194,13 @@ async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     assert result["messages"][-1].text == "ok"
 
 
+@pytest.mark.requirement("S1.3")
 def test_the_window_comes_from_the_model_where_it_says_so() -> None:
     """A profile with `max_input_tokens` is enough."""
     built(ScriptedModel(profile_window=1_000))
 
 
+@pytest.mark.requirement("S1.41")
 async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
     """As everywhere in LangGraph: the later message with an id replaces the earlier one in its place."""
     graph = agent()
@@ -205,6 +209,7 @@ async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
     assert [message.text for message in values(graph)["messages"]] == ["second", "ok", "ok"]
 
 
+@pytest.mark.requirement("S1.41")
 async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive) -> None:
     """An empty list reaches the model as it is; nothing breaks."""
     model = ScriptedModel()
@@ -212,6 +217,7 @@ async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive)
     assert model.received == [[]]
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])
 async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
     """A model that says nothing ends its turn; the empty message is not sent back to it."""
@@ -222,6 +228,7 @@ async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
     assert values(graph)["messages"][-1].text == "better"
 
 
+@pytest.mark.requirement("S1.3")
 def test_a_prompt_that_fills_the_window_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Where prompt and tools leave little room the trigger is taken of the room, and the builder says so."""
     settings = CompactionSettings(context_window=1_000, output_reserve=0)

@@ -55,6 +55,7 @@ async def test_a_compaction_is_judged_on_the_next_real_usage(go: Drive, reported
     assert standing(graph)["unproven"] is False
 
 
+@pytest.mark.requirement("S0.47")
 async def test_without_usage_nothing_is_judged(go: Drive) -> None:
     """Where the provider reports nothing, the compaction stays unproven."""
     graph = agent(ScriptedModel())
@@ -135,6 +136,7 @@ def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     assert verdicts(graph)[-1] != "deferred_cooldown"
 
 
+@pytest.mark.requirement("S0.47")
 async def test_the_frequency_outlasts_a_restart(tmp_path: Path) -> None:
     """It stands in the thread's state, not in the process."""
     go = Synchronous()

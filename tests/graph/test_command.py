@@ -176,6 +176,7 @@ async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Cloc
     assert ledger(graph)[-1].trigger == "command"
 
 
+@pytest.mark.requirement("S2.5")
 async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
     """The message has all of it; the channel its beginning."""
     graph = commanded()

@@ -229,6 +229,7 @@ async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
     assert verdicts(graph) == ["failed_permanent"]
 
 
+@pytest.mark.requirement("S4.23")
 async def test_the_focus_is_bounded(go: Drive) -> None:
     """It stands in the small channel."""
     graph = asking()
@@ -247,6 +248,7 @@ def test_to_ask_without_a_checkpointer_is_an_error_at_build_time(options: dict[s
         agent(checkpointer=None, **options)
 
 
+@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     "options", [{"checkpointer": True}, {"checkpointer": None, "confirmation_unavailable": "refuse"}]
 )

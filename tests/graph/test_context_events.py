@@ -95,6 +95,7 @@ def test_the_saved_ratio_is_zero_for_nothing(original: int, new: int, ratio: flo
     assert event.saved_ratio == pytest.approx(ratio, abs=1e-4)
 
 
+@pytest.mark.requirement("S4.34")
 async def test_events_tell_a_summary_as_the_redaction_hook_lets_it_pass(go: Drive) -> None:
     """The state holds the summary as it is; a listener is told the redacted one."""
     graph = agent(calm(), redact=redacted)
@@ -205,12 +206,14 @@ async def test_what_is_compacted_at_once_is_not_warned_of(go: Drive) -> None:
     assert await told(go, agent(ScriptedModel(replies=["ok"])), said(filler(770))) == []
 
 
+@pytest.mark.requirement("S4.37")
 def test_the_preset_of_the_seed_warns_at_three_quarters() -> None:
     """S4's original warns before it compacts; nobody else does unasked."""
     assert CompactionSettings(preset="recent_rounds").warn_ratio == 0.75
     assert CompactionSettings().warn_ratio is None
 
 
+@pytest.mark.requirement("B27")
 async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the events is worth a turn."""
 

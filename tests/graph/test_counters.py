@@ -126,6 +126,7 @@ def test_a_counter_object_that_does_not_count_is_named(wrong: str, result: Calla
     assert getattr(counter_of(Odd("", result)), wrong)(*given[wrong])
 
 
+@pytest.mark.requirement("C15")
 async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> None:
     """It is no failure of a level: the next level could count no better."""
     failing = False

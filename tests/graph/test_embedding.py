@@ -99,6 +99,7 @@ async def test_ten_turns_with_two_compactions(go: Drive, persist: str) -> None:
     assert len(whole) == 20
 
 
+@pytest.mark.requirement("B40")
 @PERSIST
 async def test_the_stored_namespace_has_no_task_ids(go: Drive, persist: str) -> None:
     """Rows of every turn stand under the node's name, in a chain and with a growing epoch."""
@@ -122,6 +123,7 @@ async def test_a_nested_namespace_is_a_path(go: Drive) -> None:
     assert [row.namespace for row in world.ledger] == ["team|compact"]
 
 
+@pytest.mark.requirement("S4.33")
 @PERSIST
 async def test_a_message_the_parent_deleted_stays_deleted(go: Drive, persist: str) -> None:
     """Neither a compaction nor the node's own memory brings it back."""
@@ -211,6 +213,7 @@ async def test_a_declined_question_leaves_the_parent_as_it_was(go: Drive, persis
     assert world.verdicts == ["declined"]
 
 
+@pytest.mark.requirement("B18")
 @pytest.mark.parametrize("options", [{}, {"checkpointer": True}], ids=["plain", "own checkpointer"])
 async def test_the_bare_graph_as_a_node_is_an_error(go: Drive, options: dict[str, Any]) -> None:
     """It could never shrink its parent; the error names the way that can."""
@@ -236,6 +239,7 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive, persist: st
     assert len(world.messages) == 4
 
 
+@pytest.mark.requirement("S4.39")
 @PERSIST
 async def test_a_refusal_inside_a_parent_may_raise(go: Drive, persist: str) -> None:
     """With `on_refusal="raise"` the parent's model node is not reached, and the next input works."""
@@ -247,6 +251,7 @@ async def test_a_refusal_inside_a_parent_may_raise(go: Drive, persist: str) -> N
     assert world.messages[-1].text == "ok"
 
 
+@pytest.mark.requirement("S1.41")
 @PERSIST
 async def test_defects_in_the_parents_list_are_mended(go: Drive, persist: str) -> None:
     """Dicts, missing ids and repeated ids that other nodes left do not stop a compaction."""
@@ -269,6 +274,7 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     assert records_of(world.inner).threads() == []
 
 
+@pytest.mark.requirement("S0.38")
 @PERSIST
 async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
     """Neither the summary nor a restored message appears in the parent's message stream."""
@@ -278,6 +284,7 @@ async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
     assert world.verdicts == ["committed"]
 
 
+@pytest.mark.requirement("S4.33")
 async def test_a_node_may_stand_behind_the_answer_too(go: Drive) -> None:
     """Used twice in one parent, before and after the model, it is still one conversation."""
     world = World(model=ScriptedModel(replies=[filler(60)]))

@@ -63,6 +63,7 @@ def test_no_trigger_fires(hook: Any, size: int) -> None:
     assert firing(reading, on.model_copy(update=OFF), own) is None
 
 
+@pytest.mark.requirement("S4.25")
 async def test_a_providers_overflow_goes_through(go: Drive) -> None:
     """The error is the caller's to handle, and the model is asked once."""
     model = ScriptedModel(replies=[ContextOverflowError("the prompt is too long"), "twelve"])
@@ -72,6 +73,7 @@ async def test_a_providers_overflow_goes_through(go: Drive) -> None:
     assert (len(model.received), verdicts(graph)) == (1, [])
 
 
+@pytest.mark.requirement("S4.25")
 async def test_a_run_may_switch_it_on(go: Drive) -> None:
     """As any setting of the builder's."""
     graph = agent(**OFF)

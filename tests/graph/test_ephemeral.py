@@ -156,6 +156,7 @@ async def test_a_step_that_runs_again_writes_nothing_more(go: Drive) -> None:
     assert texts(values(graph)["messages"]).count("[an older result of look") == 1
 
 
+@pytest.mark.requirement("S1.4")
 async def test_an_undo_holds_what_had_left(go: Drive) -> None:
     """The page stands again, and stays until it is released."""
     model = looks(2, "done")
@@ -234,6 +235,7 @@ async def test_a_parent_gets_what_left_with_what_was_compacted(go: Drive) -> Non
     assert "r-user-0" not in {message.id for message in held}
 
 
+@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("keep", [True, -1, "2", 1.5])
 def test_a_tool_that_says_no_number_is_an_error(keep: Any) -> None:
     """At build time, with its name."""
@@ -241,6 +243,7 @@ def test_a_tool_that_says_no_number_is_an_error(keep: Any) -> None:
         agent(tools=[looking(keep)])
 
 
+@pytest.mark.requirement("S1.4")
 async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     """The older pages leave all the same."""
     model = looks(2)

@@ -74,6 +74,7 @@ def with_middleware(checkpointer: Any = None, **options: Any) -> Any:
 BUILDS = {"agent": agent, "embedded": embedded, "middleware": with_middleware}
 
 
+@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 @pytest.mark.parametrize("database", [None, "sqlite:///a.db"])
 async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], database: str | None) -> None:
@@ -162,6 +163,7 @@ async def test_what_a_saver_is_asked() -> None:
         assert len(await asyncio.to_thread(saver.threads)) == 1
 
 
+@pytest.mark.requirement("S4.12")
 async def test_a_list_by_itself() -> None:
     """`acompact_messages` reads the vocabulary on a worker thread, too."""
     offline_encoding.cache_clear()
@@ -169,6 +171,7 @@ async def test_a_list_by_itself() -> None:
     assert len(await acompact_messages(messages, max_tokens=2_000)) < len(messages)
 
 
+@pytest.mark.requirement("S4.12")
 async def test_what_needs_no_tokenizer_is_an_error_at_build_time() -> None:
     """An unknown window and a URL that is none; the rest is an error of the first turn, and of each one after it."""
     with pytest.raises(SettingsError, match="context_window"):

@@ -202,6 +202,7 @@ async def test_who_only_watches_changes_nothing(
         assert len(ledger(graph)) == 1
 
 
+@pytest.mark.requirement("S0.34")
 async def test_the_detail_of_a_failure_is_redacted_in_the_event(go: Drive) -> None:
     """As in the ledger; the state does not hold it."""
     graph = agent(

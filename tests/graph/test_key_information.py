@@ -368,6 +368,7 @@ class Died(BaseException):
     """The end of a process."""
 
 
+@pytest.mark.requirement("S2.30")
 async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
     go: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +428,7 @@ async def test_it_takes_its_share_and_no_more(go: Drive, share: float) -> None:
         assert part(text, "goal").startswith("g0 g1 g2 ")
 
 
+@pytest.mark.requirement("S2.30")
 async def test_the_redaction_hook_comes_first(go: Drive) -> None:
     """What a provider tells is redacted before it stands anywhere; where the hook fails it is left out."""
     graph = keeping("weather", given={"weather": constant("secret rain")}, redact=redacted)
@@ -434,6 +436,7 @@ async def test_the_redaction_hook_comes_first(go: Drive) -> None:
     assert part(summary(graph), "weather") == "[...] rain"
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_name_that_nobody_provides_is_an_error() -> None:
     """When the agent is built, with the nearest name; and in a run's own settings."""
     with pytest.raises(SettingsError, match="no provider of key information is named 'gaol': did you mean 'goal'"):

@@ -59,6 +59,7 @@ async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_long_focus_is_bounded(go: Drive) -> None:
     """It stands in the small channel."""
     graph = agent()

@@ -94,6 +94,7 @@ def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, 
     assert (found.trigger, found.limit) == (trigger, limit)
 
 
+@pytest.mark.requirement("S0.50")
 @pytest.mark.parametrize("preset", [preset for preset in PRESETS if preset != "faithful"])
 @pytest.mark.parametrize("model", [gpt("gpt-4o"), gpt("gpt-5"), claude()], ids=["gpt-4o", "gpt-5", "claude"])
 def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) -> None:
@@ -102,6 +103,7 @@ def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) 
     assert found.limit - found.trigger >= found.window // 50
 
 
+@pytest.mark.requirement("S1.3")
 def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:
     """Told by name and figure; where either is another, the window holds the answer too."""
     assert answer_tokens(gpt("gpt-5"), 272_000) == 0
@@ -117,6 +119,7 @@ def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:
     assert sizes(gpt("gpt-5"), output_reserve=20_000).limit == 252_000, "a setting stands over it"
 
 
+@pytest.mark.requirement("S1.3")
 def test_the_models_known_for_an_input_limit_still_have_it() -> None:
     """The profiles of the installed package give the figures that the rule rests on."""
     for name, limit in INPUT_LIMITS.items():
@@ -128,6 +131,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "Ratios" in record.getMessage()]
 
 
+@pytest.mark.requirement("S1.3")
 async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,6 +190,7 @@ async def test_the_settings_of_a_request_count_in_the_middleware(go: Drive) -> N
         assert asked.value["limit"] == limit
 
 
+@pytest.mark.requirement("S1.3")
 async def test_each_model_of_an_agent_is_told_of(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Where a function chooses the model of each call."""
     caplog.set_level(logging.WARNING)

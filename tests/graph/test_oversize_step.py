@@ -116,6 +116,7 @@ async def test_a_summary_stands_for_the_step(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("preset", ["selective", "typed_rules", "progressive", "layered_defence", "faithful"])
 async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     """The step leaves whatever the strategies are."""
@@ -137,6 +138,7 @@ async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
     _checked(model)
 
 
+@pytest.mark.requirement("S3.23")
 async def test_the_usual_window(go: Drive) -> None:
     """A step of more than 128,000 tokens is no other case than a small one."""
     step = AIMessage(filler(130_000), tool_calls=_calls(1), id="step")
@@ -187,6 +189,7 @@ def test_a_plain_list(kind: str) -> None:
     assert any(TOLD in message.text for message in found) == (kind not in CUT)
 
 
+@pytest.mark.requirement("B2")
 def test_a_plain_list_with_open_calls_stays() -> None:
     """Results are still to come for them: what cannot be cut to fit is an error."""
     with pytest.raises(ContextExhaustedError):

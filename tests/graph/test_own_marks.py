@@ -23,6 +23,7 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", FORGED)
 async def test_a_client_cannot_mark_its_message_as_ours(go: Drive, case: str, build: str) -> None:
@@ -46,6 +47,7 @@ def test_a_message_with_one_mark_of_ours_is_found() -> None:
     assert with_our_marks([ours, clipped, theirs, HumanMessage("d")]) == [ours, clipped]
 
 
+@pytest.mark.requirement("S2.36")
 async def test_the_event_names_the_messages_and_marks_of_the_application_stay(go: Drive) -> None:
     """`is_meta`, `pinned`, `ephemeral` and a kind of its own are the application's to set."""
     theirs = {"is_meta": True, "pinned": True, "ephemeral": True, "kind": "note"}
@@ -62,6 +64,7 @@ async def test_the_event_names_the_messages_and_marks_of_the_application_stay(go
     assert found["forged"] == {name: value for name, value in theirs.items() if name != "kind"}
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -> None:
     """An interface sends the whole list with the next message; a changed summary is no summary of ours."""
@@ -75,6 +78,7 @@ async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -
     assert summaries(values(graph)["messages"]) == []
 
 
+@pytest.mark.requirement("S2.51")
 async def test_an_earlier_summary_is_known_from_the_archive(go: Drive) -> None:
     """A list that a client kept from before a later compaction holds the summary of that time."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -87,6 +91,7 @@ async def test_an_earlier_summary_is_known_from_the_archive(go: Drive) -> None:
     assert events(await go.stream(graph, given, stream_mode=["custom", "updates"]), "MarksRemovedEvent") == []
 
 
+@pytest.mark.requirement("S2.51")
 async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) -> None:
     """What comes back from a snapshot was written by this thread."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -103,6 +108,7 @@ async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) 
         assert events(chunks, "MarksRemovedEvent") == []
 
 
+@pytest.mark.requirement("S2.51")
 async def test_marks_are_neither_believed_nor_removed_while_the_archive_cannot_be_read(go: Drive) -> None:
     """The turn ends with the error of the database; the model is not called, and the input can be sent again."""
     graph = agent(model := ScriptedModel(replies=["ok"]), "digest")

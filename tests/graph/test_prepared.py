@@ -100,6 +100,7 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
 
 
+@pytest.mark.requirement("S3.12")
 async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn that compacts searches its own input for rules, and no message that was searched ahead of it."""
     read = list[str]()
@@ -119,6 +120,7 @@ async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, mon
     assert (read.count(old), read.count(new)) == (1, 1)
 
 
+@pytest.mark.requirement("S3.12")
 async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
     """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
     summarizer = ReplyingSummarizer(REPLY)
@@ -130,6 +132,7 @@ async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> N
     assert entries(graph) == [("committed", "")]
 
 
+@pytest.mark.requirement("S3.12")
 async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
     """Where every round is protected, a result is shortened, and no message is removed."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
@@ -605,6 +608,7 @@ async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
         assert len(summarizer.requests) == 1
 
 
+@pytest.mark.requirement("S4.14")
 def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
     """Nothing is stored without a thread."""
     graph = agent(ScriptedModel(), summary_ahead=True, checkpointer=None)

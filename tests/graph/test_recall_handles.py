@@ -158,6 +158,7 @@ def test_the_handle_is_counted(window: int) -> None:
         assert committed(graph)
 
 
+@pytest.mark.requirement("S2.51")
 def test_the_room_that_is_planned_for_handles_holds_any() -> None:
     """An id is not known before the summary is written, and tokens of hexadecimal characters differ."""
     counter = tiktoken_counter()

@@ -96,6 +96,7 @@ async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     assert result.text == answers
 
 
+@pytest.mark.requirement("S2.51")
 def test_nothing_asked_is_an_error() -> None:
     """It says what to give."""
     with pytest.raises(SettingsError, match="'human' is none of"):
@@ -118,6 +119,7 @@ async def test_the_agent_recalls_by_itself(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "12C"
 
 
+@pytest.mark.requirement("S2.51")
 async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     """Nothing is kept, and nothing is raised through the turn."""
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
@@ -126,6 +128,7 @@ async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     assert "no thread_id" in result["messages"][-2].text
 
 
+@pytest.mark.requirement("S2.51")
 async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
     """By a result that says what to give."""
     call = {"name": "recall", "args": {"query": " "}, "id": "r1"}

@@ -58,6 +58,7 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
     assert [event["verdict"] for event in events(chunks, "CompactionEvent")] == ["refused"]
 
 
+@pytest.mark.requirement("S4.39")
 async def test_the_answer_to_a_refused_input_is_streamed_once(go: Drive) -> None:
     """Interfaces that show `messages` show it like any other answer."""
     graph = agent()

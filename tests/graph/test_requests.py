@@ -38,6 +38,7 @@ def wish(**asked: Any) -> dict[str, Any]:
     return {"messages": [], "compaction_request": asked}
 
 
+@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -64,6 +65,7 @@ async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: 
     assert verdicts(graph) == []
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, build: Any, kind: str) -> None:
     """Nothing would hear it there: the error has the form that is heard, and the next input works."""
     graph, wrong = build(), {"compaction": {"request": {"undo": "last"}}}
@@ -77,6 +79,7 @@ async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, buil
     assert values(graph)["messages"][-1].type == "ai"
 
 
+@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """The parent goes on, and its channel is empty again."""
     world = World("parent", model=ScriptedModel())
@@ -140,6 +143,7 @@ class Waits(AgentMiddleware[Any, Any]):
         """Take a step."""
 
 
+@pytest.mark.requirement("S2.56")
 async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -> None:
     """Its nodes run first, each a step of its own."""
     graph = agents.agent(others=[Waits()])
@@ -166,6 +170,7 @@ async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -
     assert world.verdicts == ["committed"]
 
 
+@pytest.mark.requirement("S2.56")
 async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: Any) -> None:
     """By `as_node`; the agent's head and count are the parent's own from turn to turn."""
     inner = build(ScriptedModel(), checkpointer=None)
@@ -184,6 +189,7 @@ async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: An
     assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
 
 
+@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize("embedded", [False, True], ids=["alone", "as a node"])
 async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None:
     """A plain tool that runs an agent with the middleware: neither sees the other's head, count, goal or request."""
@@ -225,6 +231,7 @@ async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None
     assert {"compaction", "memory", "compaction_request"} & set(seen[0]) == set()
 
 
+@pytest.mark.requirement("S2.52")
 async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: Any) -> None:
     """In LangChain's agent, too, where both are no part of an input."""
     graph = build(ScriptedModel(replies=[usage(AIMessage("ok"), 100)]))

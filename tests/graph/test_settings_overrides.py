@@ -45,6 +45,7 @@ async def test_a_change_holds_for_its_run_alone(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent")[0]["threshold"] == 800
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     "context", [{"trigger_ratio": 2}, {"preset": "nope"}, {"window": 5}, {"context_window": -1}], ids=repr
 )
@@ -59,6 +60,7 @@ async def test_an_impossible_change_is_an_error_and_changes_nothing(go: Drive, c
     assert len(model.received) == 1
 
 
+@pytest.mark.requirement("S2.57")
 async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> None:
     """The settings that result are validated as a whole: an aim above the trigger is no settings."""
     graph = agent(target_ratio=0.5)
@@ -66,6 +68,7 @@ async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> No
         await go.invoke(graph, said("hello"), context={"trigger_ratio": 0.4})
 
 
+@pytest.mark.requirement("S2.57")
 def test_every_setting_can_be_changed_for_a_run() -> None:
     """The context schema has the same fields, documented, and none of them is set by default."""
     fields = CompactionOverrides.model_fields
@@ -87,6 +90,7 @@ class Tenant(TypedDict):
     trigger_ratio: str
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("context", [None, {"trigger_ratio": "none of your business"}])
 async def test_a_parents_own_context_is_not_ours(go: Drive, context: Any) -> None:
     """Inside a parent graph only the builder's settings hold, whatever the parent's context looks like."""

@@ -112,6 +112,7 @@ async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> No
     assert {chunk[0].id for chunk in chunks} == {answer.id}
 
 
+@pytest.mark.requirement("S3.1")
 async def test_a_summarizer_graph_has_no_part_in_the_thread(go: Drive) -> None:
     """It inherits neither thread id nor saver, and its messages reach no checkpoint of ours."""
     SEEN.clear()
@@ -123,6 +124,7 @@ async def test_a_summarizer_graph_has_no_part_in_the_thread(go: Drive) -> None:
     assert {item.config.get("configurable", {})["checkpoint_ns"] for item in saver.list(CONFIG)} == {""}
 
 
+@pytest.mark.requirement("S3.1")
 async def test_an_agent_as_summarizer_keeps_its_own_compaction_apart(go: Drive) -> None:
     """Our own agent may serve: its state is not the thread's."""
     inner = own_agent(ScriptedModel(replies=[GHOST]))

@@ -87,6 +87,7 @@ async def test_an_unknown_tool_is_answered(go: Drive) -> None:
     assert "teleport" in results(model.received[1])[0]
 
 
+@pytest.mark.requirement("S1.41")
 async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
     """One task a call, and the request pairs them in order."""
     graph, model = working(calls(*(("read", {"words": n}) for n in range(5))), "done")
@@ -203,6 +204,7 @@ async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:
     assert results(model.received[-1]) == ["read0", "read0 read1"]
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(go: Drive) -> None:
     """Each answer stands under an id of its own, behind the question it answers."""
     same = AIMessage("again", id="always-the-same")
@@ -215,6 +217,7 @@ async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(
     assert len({message.id for message in held}) == 6
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: Drive) -> None:
     """A repeated id on a message with calls is given a new one, and its calls run."""
     first = calls(("read", {"words": 1}))
@@ -224,6 +227,7 @@ async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: D
     assert results(model.received[2]) == ["read0", "read0 read1"]
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("build", [working, in_langchain], ids=["ours", "create_agent"])
 async def test_calls_without_ids_run(go: Drive, build: Any) -> None:
     """Each call is given an id of its own, and its result is found by it."""
@@ -243,6 +247,7 @@ def malformed(**more: Any) -> AIMessage:
     return AIMessage("", invalid_tool_calls=[broken], **more)
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> None:
     """It runs no tool and ends the turn; the next request answers it, as providers want."""
     graph, model = working(malformed(), "fine")

@@ -64,6 +64,7 @@ def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
 
 
+@pytest.mark.requirement("S2.51")
 async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[str, Any]) -> None:
     """The size in the row of an undo includes the system prompt, as the size that the call returns does."""
     graph = agent(**shared, system_prompt="Answer in short sentences. " * 10)

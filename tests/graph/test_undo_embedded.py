@@ -39,6 +39,7 @@ def parent() -> Any:
     return parent_of()
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     """Every message back, in order, to the byte, with the answer behind them; what had left was found meanwhile."""
     given = full()["messages"]
@@ -57,6 +58,7 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     assert len(values(parent)["messages"]) == len(given) + 3, "it is held"
 
 
+@pytest.mark.requirement("B18")
 async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive) -> None:
     """Before anything is compacted: LangGraph drops what a node writes to channels that the state lacks."""
     parent = parent_of(MessagesState)

@@ -47,6 +47,7 @@ async def test_a_stalled_summarizer_ends_at_its_time_out(go: Drive, stalled: Sta
     assert values(graph)["messages"][-1].text == "ok"
 
 
+@pytest.mark.requirement("F11")
 async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummarizer) -> None:
     """Whatever the summarizer is, also a model that knows only blocking calls."""
 
@@ -73,6 +74,7 @@ async def test_the_summarizers_own_time_out_is_retried(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S0.27")
 async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
     """The digest comes to its end on a busy machine too."""
     graph = agent(ScriptedModel(), "digest", summary_timeout_s=1e-9)

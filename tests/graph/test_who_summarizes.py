@@ -178,6 +178,7 @@ async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: 
     assert asked["user"] == "captain"
 
 
+@pytest.mark.requirement("S0.49")
 async def test_tools_that_the_application_bound_to_a_fallback_are_not_sent(go: Drive, script: Provider) -> None:
     """The fallback writes the summary where the first model fails."""
     failing = ScriptedModel(replies=[ConnectionError("down")])

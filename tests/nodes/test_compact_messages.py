@@ -258,6 +258,7 @@ def test_the_counter_is_that_of_trim_messages() -> None:
         compact_messages(messages, max_tokens=1_000, token_counter=3)
 
 
+@pytest.mark.requirement("C15")
 def test_each_message_is_counted_once() -> None:
     """However often the list is measured while plans are tried."""
     counted: list[tuple[str, str]] = []

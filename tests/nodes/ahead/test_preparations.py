@@ -17,6 +17,7 @@ STEP = 14
 """Tokens of a result of five words and of a call."""
 
 
+@pytest.mark.requirement("S3.12")
 def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pace of the thread that has not answered for the longest time is forgotten."""
     monkeypatch.setattr(preparations, "REMEMBERED", 2)

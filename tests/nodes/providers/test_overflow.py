@@ -118,6 +118,7 @@ def test_the_text_alone_does_not_deceive(answer: dict[str, Any]) -> None:
     assert classify(text_error(answer)) == answer["kind"]
 
 
+@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: f"{wording.server}: {wording.pattern.source}"[:60])
 def test_every_wording_is_spoken_by_a_server(wording: Any) -> None:
     """No row of the table is without an answer it is there for."""
@@ -137,6 +138,7 @@ OF_A_STATUS = [
 """Classes that langchain-core has since 1.6, and what an error of each is whose text is that of an overflow."""
 
 
+@pytest.mark.requirement("S3.15")
 def test_the_classes_of_langchain_core_are_found() -> None:
     """All of them or, before langchain-core 1.6, none."""
     assert len(exceptions_named(*dict(OF_A_STATUS))) == (len(OF_A_STATUS) if hasattr(core, "ModelError") else 0)

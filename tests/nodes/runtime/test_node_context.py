@@ -43,6 +43,7 @@ def test_the_system_prompt_and_the_tools_are_counted_once_a_call() -> None:
     assert (context.meter.overhead, derived.meter.overhead, counted) == (7, 7, ["counter"])
 
 
+@pytest.mark.requirement("S2.52")
 def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext) -> None:
     """A message that got an id keeps it: the update of the state names the ids that the events name."""
     later = context.with_state(memory={"goal": "book a flight"})

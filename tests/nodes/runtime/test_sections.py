@@ -185,6 +185,7 @@ def hidden(text: str) -> str:
     return text.replace("matter1.", "***")
 
 
+@pytest.mark.requirement("S2.26")
 def test_sections_are_redacted() -> None:
     """What the summarizer sees, and what an excerpt shows."""
     summarizer = Scripted("", "")

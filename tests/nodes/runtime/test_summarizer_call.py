@@ -166,6 +166,7 @@ def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     assert len(asked.calls) == 1
 
 
+@pytest.mark.requirement("S3.1")
 def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
     """What runs in it is no child of the run, and sees the application's context variables."""
     tenant = ContextVar("tenant", default="nobody")

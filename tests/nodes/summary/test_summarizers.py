@@ -281,6 +281,7 @@ async def test_a_stalled_async_call_is_cancelled() -> None:
     assert ended == ["ended", "ended"]
 
 
+@pytest.mark.requirement("S3.1")
 async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
     """Not LangChain's run, with thread id and checkpointer; other context variables, such as a trace's span, are."""
     MARK.set("the turn's")
