@@ -122,6 +122,7 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) 
     assert not any(name.hex() in known or name.hex()[:12] in {one[:12] for one in known} for name in hashes)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "keys",
     [None, SECOND, Keyring({"k1": b"9" * 32}, current="k1")],
@@ -141,6 +142,7 @@ def test_without_the_right_key_nothing_can_be_read_or_written(own_url: str, keys
         assert len(read(saver)) == 2
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_thread_that_is_not_encrypted_is_refused(own_url: str) -> None:
     """A database written without keys is not read as if it were encrypted, nor gone on with."""
     with opened(own_url, None) as saver:
@@ -151,6 +153,7 @@ def test_a_thread_that_is_not_encrypted_is_refused(own_url: str) -> None:
                 call()
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_plain_row_in_an_encrypted_thread_is_refused(name: str) -> None:
     """A row put in without encryption, its checksum right, is an error that names it."""
@@ -163,6 +166,7 @@ def test_a_plain_row_in_an_encrypted_thread_is_refused(name: str) -> None:
             read(saver)
 
 
+@pytest.mark.requirement("S3.21")
 def test_taking_the_salt_away_does_not_open_a_thread(own_url: str) -> None:
     """A thread whose encryption was struck out of its row is refused, and not gone on with in the open."""
     with opened(own_url) as saver:
@@ -174,6 +178,7 @@ def test_taking_the_salt_away_does_not_open_a_thread(own_url: str) -> None:
                 call()
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_row_of_another_place_is_refused(name: str) -> None:
     """An encrypted row of another thread, or of the same place in another database with the same key, is an error."""
@@ -191,6 +196,7 @@ def test_a_row_of_another_place_is_refused(name: str) -> None:
         assert len(read(saver)) == 2
 
 
+@pytest.mark.requirement("S3.21")
 def test_after_rotation_the_old_key_is_not_needed(own_url: str) -> None:
     """Rotation encrypts every row with the current key; then the old key opens nothing, and the new one all."""
     with opened(own_url) as saver:
@@ -217,6 +223,7 @@ def test_after_rotation_the_old_key_is_not_needed(own_url: str) -> None:
         read(saver)
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_one_writes_while_another_rotates_is_kept(own_url: str) -> None:
     """A writer that still has the old key current goes on beside a rotation; a second rotation takes its rows too."""
     with opened(own_url, Keyring(OLD | NEW, current="k1")) as writer, opened(own_url, BOTH) as rotator:

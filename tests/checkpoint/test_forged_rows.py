@@ -112,6 +112,7 @@ NAMES = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("place", PLACES)
 def test_nothing_that_a_row_names_is_run(
     saver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -171,6 +172,7 @@ NODES: dict[str, Any] = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("node", NODES.values(), ids=NODES)
 def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
     """A wrong tag, or one whose content does not fit it, in a sealed row is an error that names the row."""
@@ -180,6 +182,7 @@ def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
         read(saver)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("depth", [450, 100_000])
 def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""

@@ -105,6 +105,7 @@ def test_messages_archived_without_a_snapshot_are_recalled(records: CompactionRe
         assert records.recall(thread_id, handle(message)) == message
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
 def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None, thread_id: str) -> None:
     """A message that was written when its class had other fields is recalled by the handle it had then."""

@@ -97,6 +97,7 @@ def test_a_thread_that_was_forgotten_begins_anew(records: CompactionRecords, thr
         assert records.store.put(conn, records.store.thread(conn, thread_id), new) == ((0, 1),)
 
 
+@pytest.mark.requirement("S2.51")
 def test_threads_are_listed_in_the_order_they_came(records: CompactionRecords, thread_id: str) -> None:
     """Every thread with anything in it is listed once."""
     names = [f"{thread_id}-{n}" for n in (2, 0, 1)]

@@ -100,6 +100,7 @@ def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, th
     assert everything(records) == before
 
 
+@pytest.mark.requirement("S2.51")
 def test_forgetting_erases_every_row_of_one_thread(records: CompactionRecords, thread_id: str) -> None:
     """After forget no table holds a row of the thread, its text is gone, and other threads are untouched."""
     before = everything(records)

@@ -77,6 +77,7 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
 
 
+@pytest.mark.requirement("S2.56")
 def test_a_preview_of_another_preset() -> None:
     """It keeps the application's own figures and takes the preset's for the rest."""
     graph = agent(trigger_ratio=0.99)
@@ -97,6 +98,7 @@ def test_a_preview_says_why_nothing_would_be_done() -> None:
     assert CompactionThread(graph, CONFIG).preview().dropped == []
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("of_ours", [True, False])
 def test_forgetting_erases_every_row(of_ours: bool, tmp_path: Any) -> None:
     """Checkpoints, snapshots, summaries, ledger and archive; another thread's rows stay."""

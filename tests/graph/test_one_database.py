@@ -41,6 +41,7 @@ def config(thread_id: str) -> Any:
     return {"configurable": {"thread_id": thread_id}}
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 async def test_without_a_database_the_savers_own_is_used(
     kind: Any, go: Drive, database_url: str, thread_id: str
@@ -85,6 +86,7 @@ def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> Non
         assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"one.db"}
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
     """Given a saver with a keyring, nobody reads a thread's snapshots, archive or ledger without it."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
@@ -112,6 +114,7 @@ def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
         assert len(CompactionRecords(other).history("t")) == 1
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
     """Threads would outlive their snapshots: the error names both ways out, and both work."""
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
@@ -121,6 +124,7 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
             agent(checkpointer=saver, database=database).invoke(said("hello"), config("t"))
 
 
+@pytest.mark.requirement("S3.21")
 async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
     """The same for a saver that only asynchronous code can use."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
@@ -128,6 +132,7 @@ async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
             agent(checkpointer=saver)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "checkpointer", [None, True, False, InMemorySaver()], ids=["none", "inherited", "off", "memory"]
 )

@@ -97,6 +97,7 @@ async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: 
     ]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
     """LangGraph adds keys of a config that it does not know to "configurable"."""
     errors: list[ThreadBusyError] = []
@@ -181,6 +182,7 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
     assert len(list(graph.get_state_history(CONFIG))) == 4  # the input, and one after each node
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
 async def test_a_tool_may_use_its_own_thread(how: str) -> None:
     """The lease of a run is also that of the tools that it calls, so that they do not wait for themselves."""
@@ -289,6 +291,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return threads
 
 
+@pytest.mark.requirement("S3.21")
 def test_which_runs_take_a_lease(taken: list[str]) -> None:
     """One lease for a run, none for a run without a checkpointer or as a node of another graph."""
     graph = ours(ScriptedModel())
@@ -317,6 +320,7 @@ def test_agents_on_one_checkpointer_share_the_lease() -> None:
     assert is_free(second)
 
 
+@pytest.mark.requirement("S3.21")
 def test_runs_that_wait_get_their_turn_in_order() -> None:
     """Where one run follows the other at once, nobody who waits is passed over."""
     leases, thread = MemoryRunLeases(), "thread"
@@ -378,6 +382,7 @@ async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
         passed[0] = 0.0
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> None:
     """What ended the run is what its caller is told."""
@@ -388,6 +393,7 @@ async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> 
             await go.invoke(graph, said("first"))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_change_that_has_lost_its_lease_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `update_state`, nor what the command line changes."""
     graph, leases = ours(ScriptedModel()), Losing(lost=True)

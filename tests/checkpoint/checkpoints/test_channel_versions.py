@@ -41,6 +41,7 @@ def test_the_next_version_has_the_form_of_the_last(current: Any, following: Any)
     assert current is None or found > current
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_version_that_cannot_be_counted_is_named() -> None:
     """A text that does not begin with a number is an error that shows it and the forms there are."""
     with pytest.raises(ValueError, match=r"'v-one' is not a channel version .*%032d"):
@@ -127,6 +128,7 @@ def ours(tmp_path: Path) -> Iterator[SQLAlchemySaver]:
         yield saver
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
 def test_a_thread_of_another_saver_goes_on_as_there(kind: str, ours: SQLAlchemySaver, tmp_path: Path) -> None:
     """Carried over through the public interface: the same nodes run, each once, and the versions stay texts."""
@@ -153,6 +155,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("form", CHANGES)
 def test_versions_of_every_form_go_on(form: str, ours: SQLAlchemySaver) -> None:
     """A thread with whole numbers or with floats as versions goes on too."""

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     CHAT = "chat"
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("codec", [OPEN, SEALED], ids=["open", "sealed"])
 @pytest.mark.parametrize(
     ("held", "wanted", "found"),
@@ -54,6 +55,7 @@ def test_hashes_that_an_earlier_version_stored_are_still_found(codec: RowCodec, 
     assert may_match(stored, wanted_hashes(codec, {"user": "mia"}))
 
 
+@pytest.mark.requirement("S3.21")
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """With a key the same metadata has other hashes in each thread, so they tell nothing across threads."""
     about = {"user": "ann"}
@@ -61,6 +63,7 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     assert len({hashes_of(codec, about) for codec in codecs}) == len(codecs)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, KEYS], ids=["open", "sealed"])
 def test_a_filter_reads_only_what_may_be_wanted(monkeypatch: pytest.MonkeyPatch, keys: Keyring | None) -> None:
     """Of the checkpoints of one thread, of all threads and of a copy, the others are not decoded."""

@@ -184,6 +184,7 @@ def test_a_search_can_be_narrowed_to_a_speaker(
     assert found(records, thread_id, "reykjavik", speaker=speaker) == ([] if speaker else ["s"])
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_unknown_speaker_is_an_error(memory: CompactionRecords) -> None:
     """That names the speakers there are."""
     with pytest.raises(ValueError, match="'human' is none of 'user', 'assistant', 'tool'"):
@@ -326,6 +327,7 @@ def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id
     assert found(records, thread_id + "-nobody", "oslo") == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
     """With its thread, and with an archive that is dropped."""
     archive(records, thread_id)
@@ -339,6 +341,7 @@ def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: 
     assert found(records, thread_id, "oslo") == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords, thread_id: str) -> None:
     """It holds nothing then, and what is still in the archive is found again."""
     archive(records, thread_id)
@@ -351,6 +354,7 @@ def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords
     assert first(records, thread_id, "oslo") == "m2"
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
     """It has an archive of its own."""
     archive(records, thread_id)
@@ -361,6 +365,7 @@ def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str
     assert first(records, thread_id + "-copy", "oslo") == "m2"
 
 
+@pytest.mark.requirement("S2.51")
 def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     """The archive is decrypted to be read, and neither it nor its terms are on the disk."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
@@ -425,6 +430,7 @@ def test_indexes_stay_within_their_bytes(monkeypatch: pytest.MonkeyPatch, memory
     assert first(memory, "t0", "oslo") == "m2"
 
 
+@pytest.mark.requirement("S2.51")
 def test_no_index_outlives_its_thread(records: CompactionRecords, thread_id: str) -> None:
     """Not one that this process erases, nor one that another process erases while this one searches others."""
     INDEXES._begin()
@@ -445,6 +451,7 @@ def test_no_index_outlives_its_thread(records: CompactionRecords, thread_id: str
     assert len(INDEXES) == 0
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_thread_that_was_erased_and_begun_again_has_a_new_index(records: CompactionRecords, thread_id: str) -> None:
     """Its sequence numbers begin anew."""
     archive(records, thread_id)
@@ -454,6 +461,7 @@ def test_a_thread_that_was_erased_and_begun_again_has_a_new_index(records: Compa
     assert found(records, thread_id, "oslo") == []
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_sqlite_without_full_text_search_is_named(
     memory: CompactionRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:

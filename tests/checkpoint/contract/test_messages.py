@@ -78,6 +78,7 @@ def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: s
     assert [values_of(saver, head)["messages"] for head in heads] == lists
 
 
+@pytest.mark.requirement("S3.21")
 def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: str) -> None:
     """A list of which every other message was removed is whole after its past went, in the copy too."""
     steps = Steps(ours, thread_id)
@@ -226,6 +227,7 @@ def test_a_message_changed_in_place_is_stored_changed(
     assert same(values_of(detecting, first)["messages"], [*talk(70), *rich(), *talk(5, start=70)])
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("written", [False, True], ids=["read", "written"])
 def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
@@ -245,6 +247,7 @@ def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
     assert same(writes_of(detecting, first), [("task", "messages", rich())])
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_change_while_a_put_runs_is_not_lost(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A message that is changed in the middle of a put is stored changed by the next one at the latest."""
     messages: list[Any] = talk(4)
@@ -260,6 +263,7 @@ def test_a_change_while_a_put_runs_is_not_lost(our_detecting_kind: Kind, opened:
     assert values_of(ours, steps.put({"messages": messages}))["messages"] == messages
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_clone_and_its_origin_know_the_same(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A saver and the copy that `with_allowlist` makes may be used in turn, also on messages changed in place."""
     saver = opened(our_detecting_kind)
@@ -277,6 +281,7 @@ def test_a_clone_and_its_origin_know_the_same(our_detecting_kind: Kind, opened: 
     assert values_of(clone, head)["messages"] == messages
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("erase", ["delete_thread", "prune"])
 def test_another_saver_may_erase_what_this_one_remembers(
     our_kind: Kind, opened: Opened, thread_id: str, erase: str

@@ -35,6 +35,7 @@ def test_any_key_comes_back(value: str | None) -> None:
     assert found == {value}
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_uuid_takes_16_bytes_and_no_other_id_does() -> None:
     """A UUID as LangGraph writes it is shortened; texts of 14 to 17 bytes are not taken for one."""
     name = "1f0c7a2e-0000-6000-8000-0123456789ab"
@@ -46,6 +47,7 @@ def test_a_uuid_takes_16_bytes_and_no_other_id_does() -> None:
     assert [there_and_back(other) for other in others] == others
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("value", ["", "a\0b", "\ud800", "x" * 254], ids=["empty", "nul", "surrogate", "long"])
 def test_an_id_no_database_can_keep_is_refused(value: str) -> None:
     """An id is refused before it is sent; the longest that is kept has 253 bytes."""

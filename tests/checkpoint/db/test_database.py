@@ -98,6 +98,7 @@ def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) 
     engine.dispose()
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second transaction inside the first says what is wrong after the usual waiting time."""
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_S", 0.01)
@@ -107,6 +108,7 @@ def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkey
             pass
 
 
+@pytest.mark.requirement("S3.21")
 def test_use_before_setup_says_so(empty_url: str) -> None:
     """ValueDecoder or writing a database without tables tells to call setup()."""
     with Database.open(empty_url) as database:
@@ -115,6 +117,7 @@ def test_use_before_setup_says_so(empty_url: str) -> None:
                 pass
 
 
+@pytest.mark.requirement("S3.21")
 def test_closing_leaves_anothers_engine_open() -> None:
     """Whoever makes an engine closes it: an engine that was passed in still works after close()."""
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -130,6 +133,7 @@ def test_closing_leaves_anothers_engine_open() -> None:
     own.close()
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_saver_closes_only_a_database_that_it_opened() -> None:
     """A database that was given to it still works."""
     with Database.open() as shared:
@@ -143,6 +147,7 @@ def test_a_saver_closes_only_a_database_that_it_opened() -> None:
     assert not sa.inspect(own.database.engine).has_table("compaction_thread")
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_id: str) -> None:
     """An engine with the strictest isolation of its own serves, and keeps its own settings for its owner."""
     engine = sa.create_engine(urls.sync_url(shared_url), isolation_level="SERIALIZABLE")
@@ -154,6 +159,7 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
     engine.dispose()
 
 
+@pytest.mark.requirement("S3.19")
 def test_transactions_of_a_mariadb_session_have_their_isolation(
     session_url: Callable[[str], str], thread_id: str
 ) -> None:
@@ -183,6 +189,7 @@ def test_transactions_of_a_mariadb_session_have_their_isolation(
                 conn.execute(count)
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
     session_url: Callable[[str], str], thread_id: str
 ) -> None:
@@ -203,6 +210,7 @@ def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
             assert conn.execute(sa.select(tables.thread.c.nameless).where(tables.thread.c.id == key)).scalar() == 0
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_query_may_ask_postgresql_for_bytes_as_they_are(session_url: Callable[[str], str]) -> None:
     """PostgreSQL sends the results of other queries as text, in which bytes take twice the size."""
     formats: list[int] = []
@@ -237,6 +245,7 @@ def test_an_engine_that_cannot_serve_is_refused(engine: sa.Engine, text: str) ->
         Database.open(engine)
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_sqlite_file_writes_ahead(tmp_path: Path) -> None:
     """A file is in WAL mode and writers wait 30 seconds for each other."""
     with Database.open(f"sqlite:///{tmp_path / 'a.db'}") as database:
@@ -246,6 +255,7 @@ def test_an_sqlite_file_writes_ahead(tmp_path: Path) -> None:
             assert conn.execute(sa.text("PRAGMA busy_timeout")).scalar() == 30_000
 
 
+@pytest.mark.requirement("S3.19")
 def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
     """A writer holds the file's write lock from its first statement on, and a reader does not."""
     file = tmp_path / "a.db"
@@ -281,6 +291,7 @@ def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tm
     assert (pool.checkedout(), pool.checkedin()) == (0, 0)
 
 
+@pytest.mark.requirement("S3.21")
 def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> None:
     """What is still written is there, and its connection is closed with it."""
     database = Database.open(f"sqlite:///{tmp_path}/a.db")
@@ -293,6 +304,7 @@ def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> N
         assert threads_of(database) == {"a"}
 
 
+@pytest.mark.requirement("S3.21")
 def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
     """What a database refuses is a DatabaseError that names the place and nothing of what was to be written."""
     begin(CompactionRecords(database), thread_id, strategy="secret plan")
@@ -307,6 +319,7 @@ def test_sql_errors_show_neither_statement_nor_values(database: Database, thread
         assert "[parameters:" not in str(caught.value.__cause__)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("name", "text"),
     [("", "empty"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("x" * 513, "513 bytes"), ("界" * 171, "513 bytes")],
@@ -318,6 +331,7 @@ def test_an_id_no_database_can_keep_is_refused_alike(database: Database, name: s
         create_thread(database, name)
 
 
+@pytest.mark.requirement("S3.21")
 def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> None:
     """Case, accents, trailing blanks and quotes make different threads; the longest id is kept whole."""
     names = [thread_id + end for end in ("", "A", "a", "a ", "a\t", "á", "a\u0301", "'; --", "%", "\\")]
@@ -326,6 +340,7 @@ def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> No
     assert set(names) <= threads_of(database)
 
 
+@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, thread_id: str) -> None:
     """A database opened before a fork serves parent and children, each on connections of its own."""
@@ -345,6 +360,7 @@ def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, th
         assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 21
 
 
+@pytest.mark.requirement("S3.21")
 def test_every_error_is_one_of_this_package() -> None:
     """One base class catches all that the database layer raises."""
     assert issubclass(SchemaError, DatabaseError)
@@ -358,6 +374,7 @@ def find_damage(conn: sa.Connection) -> None:
         raise RowError("damaged")
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", ["read", "write"])
 def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: Path, how: str) -> None:
     """Who logs an error, or holds it as a task does, holds a query that was not read to its end."""
@@ -374,6 +391,7 @@ def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: 
     assert len(failed) == 3
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("way", ["read", "write"])
 def test_an_error_of_another_database_stays_what_it_is(database: Database, way: str) -> None:
     """What the application's own code raises within a transaction is not this database's."""

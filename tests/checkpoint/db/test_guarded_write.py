@@ -85,6 +85,7 @@ def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, t
     assert turn(saver) == ["how?", "fine"] * 3
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_the_first_turn_of_a_thread_writes_by_single_statements(
     url: str, thread_id: str, keys: Keyring | None
@@ -103,6 +104,7 @@ def test_the_first_turn_of_a_thread_writes_by_single_statements(
         assert len(list(other.list(config))) == 6
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("name", ["a put", "a lease"])
 def test_a_thread_that_another_process_has_created_is_not_created_again(
@@ -122,6 +124,7 @@ def test_a_thread_that_another_process_has_created_is_not_created_again(
         assert found == ([talk(3), talk(2)] if name == "a put" else [talk(3)])
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_error_in_the_first_write_creates_no_thread(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A put that names a checkpoint which does not exist is refused, and no row is left."""
     saver.put(where(thread_id), empty_checkpoint(), {"source": "input", "step": -1}, {})
@@ -133,6 +136,7 @@ def test_an_error_in_the_first_write_creates_no_thread(saver: SQLAlchemySaver, t
     assert thread_id not in saver.threads()
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_reserved_key_is_given_out_once(saver: SQLAlchemySaver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if a process has forked since it reserved keys."""
 
@@ -148,6 +152,7 @@ def test_a_reserved_key_is_given_out_once(saver: SQLAlchemySaver, monkeypatch: p
     assert len({*found}) == 120
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A large value is written with the put in which it is new, also by single statements."""
     steps = Steps(saver, thread_id)
@@ -182,6 +187,7 @@ def test_a_row_that_changed_is_read_again(
         assert found[0].checkpoint["channel_values"]["text"] == "x" * 999
 
 
+@pytest.mark.requirement("S3.21")
 def test_messages_that_are_stored_already_are_found(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -226,6 +232,7 @@ def test_a_fork_is_refused(saver: SQLAlchemySaver, other: SQLAlchemySaver, threa
     assert [one.checkpoint["channel_values"]["count"] for one in saver.list(steps.start)] == [7, 5, 3, 2, 1]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_lease_is_kept_by_all(url: str, thread_id: str) -> None:
     """Taken, prolonged, or given back since the row was remembered."""
     clock = Clock()
@@ -294,6 +301,7 @@ def rows(database: Database, thread_id: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in conn.execute(query.order_by(tables.checkpoint.c.number))]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_recorder_takes_rows_and_nothing_else() -> None:
     """A query cannot be recorded, nor can very many rows."""
     recorder = WriteRecorder()

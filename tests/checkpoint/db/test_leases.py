@@ -55,6 +55,7 @@ def test_only_the_holder_writes(holder: SQLAlchemySaver, other: SQLAlchemySaver,
     put(other, thread_id)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_second_lease_waits_for_the_first(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -79,6 +80,7 @@ def test_who_lost_the_lease_is_told(
             put(holder, thread_id)
 
 
+@pytest.mark.requirement("S3.21")
 def test_each_write_prolongs_the_lease(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_lease_of_a_wrong_clock_is_over(
             put(other, thread_id)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("ttl", [0, -1, 86_401])
 def test_a_lease_has_a_length(holder: SQLAlchemySaver, thread_id: str, ttl: float) -> None:
     """A lease of no time, or of more than a day, is refused."""
@@ -110,6 +113,7 @@ def test_a_lease_has_a_length(holder: SQLAlchemySaver, thread_id: str, ttl: floa
         pytest.fail("it was leased")
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_lease_reaches_what_is_called_inside_it(database: Database, thread_id: str) -> None:
     """A graph run inside a lease writes from LangGraph's background tasks; one outside is refused."""
     saver = AsyncSQLAlchemySaver(database)

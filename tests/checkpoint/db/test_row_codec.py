@@ -71,6 +71,7 @@ def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
             one.decode(row, sealed)
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
     """Without the key, with another one, or from another database it is an error; a plain body is one too."""
     sealed = KEYED.encode("row", b"said")
@@ -89,6 +90,7 @@ def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
         KEYED.decode("row", PLAIN.encode("row", b"said"))
 
 
+@pytest.mark.requirement("S3.21")
 def test_after_a_rotation_both_keys_open_and_the_new_one_closes() -> None:
     """Rows of the old key stay readable while it is in the ring, and it is known which ones those are."""
     both = Keyring({"k": KEY, "o": OTHER}, current="o")
@@ -98,6 +100,7 @@ def test_after_a_rotation_both_keys_open_and_the_new_one_closes() -> None:
     assert both.is_current(RowCodec(7, both, b"s" * 16).encode("row", b"said"))
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("keys", "current", "text"),
     [
@@ -116,11 +119,13 @@ def test_a_keyring_that_cannot_work_is_refused(keys: dict[str, bytes], current: 
     assert KEY.decode() not in str(caught.value)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_keyring_shows_no_key() -> None:
     """Its text in a log names the keys and holds none."""
     assert repr(Keyring({"k": KEY, "o": OTHER}, current="o")) == "Keyring(['k', 'o'], current='o')"
 
 
+@pytest.mark.requirement("S3.21")
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """No digest that anyone could compute stands there; those that start alike can be found by their start."""
     alike = [b"digest" + bytes([n]) * 10 for n in range(2)]
@@ -132,6 +137,7 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     assert RowCodec(7, Keyring({"k": KEY}, current="k"), new_salt()).lookup_hash(alike[0]) not in hashes
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_bomb_is_refused_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that says it inflates beyond a gigabyte is damaged."""
     bomb = zstandard.ZstdCompressor().compress(b"")
@@ -141,6 +147,7 @@ def test_a_bomb_is_refused_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
         PLAIN.decode("row", PLAIN.encode("row", b""))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_database_is_opened_with_its_keys_or_not_at_all(tmp_path: Path) -> None:
     """A thread written with keys is refused without them, and one written without is refused with them."""
     url = f"sqlite:///{tmp_path / 'a.db'}"

@@ -96,6 +96,7 @@ def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_i
     assert ours.take(RunLease(thread_id))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
     """A run that was dropped without being closed does not hold its thread in its own process."""
     leases = StoredRunLeases(database, clock)
@@ -137,6 +138,7 @@ def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monk
     assert not heart.is_alive()
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_forked_child_does_not_end_the_lease_of_its_parent(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock
     assert stored(database, waiting) == stored(database, late) == stored(database, following) == 0
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_lost_answer_is_no_lost_lease(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_lost_answer_is_no_lost_lease(
     assert stored(database, lease) == 0
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +214,7 @@ def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
     assert leases.release(waiting)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +286,7 @@ def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clo
     assert sent(lambda: others.release(following)) == 1
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_erased_thread_leaves_no_lease(database: Database, clock: Clock, thread_id: str) -> None:
     """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
     records, lease = CompactionRecords(database, clock), RunLease(thread_id)

@@ -48,6 +48,7 @@ def test_who_writes_alone_reads_the_row_of_its_thread_once(database: Database, t
     assert [asked(saver, steps, number) for number in (2, 3, 4)] == [expected] * 3
 
 
+@pytest.mark.requirement("S3.21")
 def test_the_lease_of_a_run_leaves_the_row_of_its_thread_known(file: str) -> None:
     """It is taken and given back around each turn, and changes no thread."""
     with SQLAlchemySaver.from_url(file) as saver:

@@ -56,6 +56,7 @@ def gate() -> Iterator[Gate]:
     made.workers.close()
 
 
+@pytest.mark.requirement("S3.21")
 async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate) -> None:
     """One call after another needs one; of many at once the rest wait for their turn."""
     for _ in range(5):
@@ -70,6 +71,7 @@ async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate)
     assert all(name.startswith(NAME) for name in gate.names)
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_thread_that_has_just_answered_takes_the_next_call(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ async def test_a_cancelled_call_that_has_begun_goes_on(gate: Gate) -> None:
     assert made == [1, 1, 1]
 
 
+@pytest.mark.requirement("S3.21")
 async def test_nothing_of_a_call_is_kept(gate: Gate) -> None:
     """A thread that waits for the next call does not keep what the last one was given."""
 
@@ -164,6 +167,7 @@ def test_closing_ends_the_threads_after_what_was_asked_for() -> None:
     assert sorted(done) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
+@pytest.mark.requirement("S3.21")
 def test_workers_that_nobody_has_any_more_end_their_threads() -> None:
     """A database that was never closed leaves none behind."""
     workers = Workers(lambda: 2)
@@ -174,6 +178,7 @@ def test_workers_that_nobody_has_any_more_end_their_threads() -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_has_threads_of_its_own() -> None:
     """Those of the parent are not there; its calls are answered all the same."""
@@ -207,6 +212,7 @@ def test_there_are_four_threads_for_each_connection(options: dict[str, object], 
     assert threads_for(sa.create_engine("sqlite:///unused.db", **options)) == expected
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [AsyncSQLAlchemySaver, SQLAlchemySaver])
 async def test_a_busy_executor_of_the_application_keeps_no_saver_waiting(
     kind: type[AsyncSQLAlchemySaver], database_url: str, thread_id: str
@@ -233,6 +239,7 @@ async def test_a_busy_executor_of_the_application_keeps_no_saver_waiting(
         executor.shutdown()
 
 
+@pytest.mark.requirement("S3.21")
 async def test_savers_of_one_database_share_its_threads() -> None:
     """They end with it."""
     with Database.open() as database:

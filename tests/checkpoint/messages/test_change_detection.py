@@ -84,6 +84,7 @@ def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type
     assert shared(remembered(messages, how=how), [messages[0], *talk(3)[1:]]) == 1
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember) -> None:
     """Who compares objects alone is not misled by memory that is used again, not even by an equal message."""
@@ -99,6 +100,7 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
     assert used_again
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(there: Remember) -> None:
     """Until then all of it is: to compare objects that are at hand costs least. What is in no block is not kept."""
@@ -130,6 +132,7 @@ def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) ->
     assert not any(one() for one in refs)
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_grows_from_a_list_whose_messages_have_gone_is_not_mistaken() -> None:
     """Where the owner of a list empties it while it is written, what comes after it is in its place all the same."""
     messages = talk(2 * BLOCK + 10)
@@ -166,6 +169,7 @@ def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Track
     assert kept.count_unchanged(messages, len(messages)) == len(messages)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", CHANGES)
 def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     """What an application promises not to do is not looked for: the list is known whole."""
@@ -238,6 +242,7 @@ def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_value_without_a_truth_is_no_error() -> None:
     """An artifact that compares like an array makes its message a new one."""
 
@@ -266,6 +271,7 @@ def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> N
         assert shared(cache, [*messages[:3], put]) == expected
 
 
+@pytest.mark.requirement("S3.21")
 def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
     """What a message looks like is asked without asking any value whether it is true."""
 
@@ -277,6 +283,7 @@ def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
     assert shared(remembered([message]), [message]) == 0
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: type[Tracker]) -> None:
@@ -293,6 +300,7 @@ def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: ty
     assert shared(cache, [*messages[:2], own]) == 2
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_nothing_is_known_of_a_message_that_has_gone(how: type[Tracker]) -> None:
     """Where None stands in the place of one, it is not taken for what its reference now returns."""
@@ -343,6 +351,7 @@ def test_what_is_compared_is_the_class_too_whatever_stands_in_a_place() -> None:
         assert kept.count_unchanged([*messages[:2], other], 3) == 2
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     """Messages that stood elsewhere before are not known by the places they have now."""
     messages = talk(2 * BLOCK + 10)
@@ -351,6 +360,7 @@ def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     assert shared(cache, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("left", [0, 5, BLOCK - 1, BLOCK, BLOCK + 5])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(

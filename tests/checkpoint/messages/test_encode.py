@@ -84,6 +84,7 @@ def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> 
     assert repr(found) == repr(VALUES[name])
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_tuple_comes_back_as_a_list(there_and_back: Callable[[Any], Any]) -> None:
     """As with every LangGraph checkpointer."""
     assert there_and_back((talk(2), (1, talk(1)[0]))) == [talk(2), [1, talk(1)[0]]]
@@ -105,6 +106,7 @@ def test_messages_are_stored_once_wherever_they_stand(database: Database, thread
         assert reading(conn, thread, node).build(node, "row") == [BARE]
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thread_id: str) -> None:
     """Each list of a growing one that is in 1,000 runs costs a few hundred bytes, and is what it was."""
     with database.write() as conn:
@@ -171,6 +173,7 @@ def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_
         assert reading(conn, thread, node).build(node, "row") == messages
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("pruned", [False, True])
 @pytest.mark.parametrize("grows", [False, True])
 def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
@@ -197,6 +200,7 @@ def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
         assert reading(conn, thread, node).build(node, "row") == messages
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("node", [[], [99, 1], [0, "msgpack"], [7, 5, 5], ["x"], 5, None, {}], ids=str)
 def test_a_node_of_no_known_form_names_the_row(database: Database, thread_id: str, node: Any) -> None:
     """Damage within a row is an error with the row's name, and no other one."""

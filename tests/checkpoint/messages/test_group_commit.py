@@ -247,6 +247,7 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
     database: Database, together: GroupCommit, thread_id: str
@@ -308,6 +309,7 @@ def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
     assert said(database, thread_id) == ids(0, 2)
 
 
+@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_waits_for_nobody_of_its_parent(
     shared_url: str, thread_id: str, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
             assert conn.execute(sa.select(table).where(table.c.thread == thread.id)).first() is None
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("body", [b"\x01torn", b"\x02torn", b"\x00"], ids=["torn", "as if encrypted", "unknown"])
 def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: str, body: bytes) -> None:
     """It keeps nobody from adding to the thread; its neighbors are packed, and who reads it is told."""
@@ -120,6 +121,7 @@ def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: st
             STORE.get(conn, thread, ((0, 192),))
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_pack_of_another_size_is_damaged(database: Database, thread_id: str) -> None:
     """A pack that does not hold 96 places is an error that names it."""
     with database.write() as conn:

@@ -47,6 +47,7 @@ FIRST_VERSION = bytes.fromhex(
 )
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_row_of_the_first_version_still_reads() -> None:
     """Bytes as version 0.1 wrote them are read by every later version."""
     assert loads(FIRST_VERSION) == HumanMessage("hello", id="1", additional_kwargs={"compaction": {"pinned": True}})
@@ -141,6 +142,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_anything_but_a_message_is_refused_by_name_and_runs_nothing(kind: str) -> None:
     """Bytes that are damaged or name another class or function raise an error naming the row; none runs."""
@@ -188,6 +190,7 @@ def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> No
     assert fingerprint(same) == fingerprint(message)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_value_without_a_serialized_form_is_named() -> None:
     """A message that holds what msgpack cannot write raises an error that names the message."""
     with pytest.raises(MessageError, match="'odd' cannot be serialized"):

@@ -174,6 +174,7 @@ def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id:
     assert get(database, thread_id, ((0, 2),)) == talk(2)
 
 
+@pytest.mark.requirement("S3.21")
 def test_what_cannot_be_read_again_is_refused_also_beside_nameless_messages(
     database: Database, thread_id: str
 ) -> None:
@@ -223,6 +224,7 @@ def test_a_message_without_an_id_is_refused_before_anything_is_written(
     assert put(database, thread_id, talk(1)) == ((0, 1),)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_message_that_could_not_be_read_is_refused_before_anything_is_written(
     database: Database, thread_id: str
 ) -> None:
@@ -296,6 +298,7 @@ def test_a_row_that_was_changed_is_named(
         get(database, thread_id, runs)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id: str) -> None:
     """Messages are read by their numbers; one that is no longer found by its hash is stored once more."""
     runs = put(database, thread_id, talk(3))

@@ -42,6 +42,7 @@ def test_a_covering_holds_every_number_once(many: list[list[int]]) -> None:
     assert list(expand(covering(map(runs_of, many)))) == sorted({seq for seqs in many for seq in seqs})
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("seqs", "runs", "size"),
     [

@@ -282,6 +282,7 @@ def test_what_ended_turns_knew_is_forgotten() -> None:
     assert there.cache._bytes == sum(one.size for one in there.cache._threads.values())
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many turns run, each change looks at the same few threads."""
     there = turns(size=2)
@@ -351,6 +352,7 @@ def walked(roots: list[Any]) -> Iterator[Any]:
             rest += gc.get_referents(one)
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ["plain", "short", "blocks", "calls"])
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
@@ -369,6 +371,7 @@ def test_bytes_are_counted_as_they_are_taken(kind: str, count: int, how: type[Tr
     assert taken / 2 < cache._bytes < taken * 2
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("detect_mutation", [True, False])
 def test_of_many_conversations_at_once_only_what_is_new_is_serialized(
     monkeypatch: pytest.MonkeyPatch, detect_mutation: bool

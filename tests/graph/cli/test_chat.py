@@ -102,6 +102,7 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     assert of_kind(said, "status")[0]["messages"] == 9
 
 
+@pytest.mark.requirement("S2.56")
 def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None:
     """There is nothing to undo and nothing to search for; the next message is answered."""
     said = heard("/undo", "/recall", "Hello.")
@@ -109,6 +110,7 @@ def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None
     assert len(of_kind(said, "answer")) == 1
 
 
+@pytest.mark.requirement("S2.56")
 def test_help_lists_every_command() -> None:
     """Each that the chat knows, in a line of its own."""
     listed = [line.split()[0] for line in of_kind(heard("/help"), "note")[2]["text"].splitlines()]
@@ -132,6 +134,7 @@ def test_status_tells_how_the_thread_stands() -> None:
     assert status["standing"]["limit"] == 3_600
 
 
+@pytest.mark.requirement("S2.56")
 def test_an_unknown_command_is_not_sent_to_the_model() -> None:
     """A mistyped command is named, with those that there are."""
     said = heard("/stat")
@@ -139,6 +142,7 @@ def test_an_unknown_command_is_not_sent_to_the_model() -> None:
     assert of_kind(said, "answer") == []
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> None:
     """With --db, of any kind, the same thread goes on where it ended, and another one is new."""
     db = ["--db", shared_url]
@@ -231,6 +235,7 @@ def test_a_message_over_the_limit_is_refused_and_the_next_one_works() -> None:
     assert "it sees 2 of your messages) Hello." in output
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_real_model_streams_through_the_agent() -> None:
     """With a key the provider's words are shown, and its window and usage count."""
     with provider("Good day to you.") as script:
@@ -256,6 +261,7 @@ def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
     assert "decoder.py" in script.requests[-1]["messages"][-1]["content"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     """The model writes the summary of `/compact` too, and its words stay out of the chat."""
     turns = 20

@@ -88,6 +88,7 @@ def test_options_stand_over_environment_and_file(
     assert (gauge["window"], gauge["trigger"]) == sizes
 
 
+@pytest.mark.requirement("S2.62")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_talked_with(preset: str) -> None:
     """With the scripted echo too, whose window is small: what a person wishes to be compacted is."""
@@ -96,6 +97,7 @@ def test_every_preset_can_be_talked_with(preset: str) -> None:
     assert committed[-1]["tokens_after"] < committed[-1]["tokens_before"]
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("args", "variables", "code", "told"),
     [

@@ -90,6 +90,7 @@ class Changes(AgentMiddleware[Any, Any]):
         return await handler(self.change(request))
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     """Nothing is compacted while the call is open; the result is in the request that follows."""
     others = [HumanInTheLoopMiddleware(interrupt_on={"look": True})]
@@ -105,6 +106,7 @@ async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     check_request(model.received[-1])  # type: ignore[arg-type] # any messages
 
 
+@pytest.mark.requirement("S1.41")
 async def test_todos_and_edited_contexts(go: Drive) -> None:
     """The prompt of one is counted, what the other hides from a request stays hidden."""
     others = [TodoListMiddleware(), ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=400, keep=1)])]
@@ -120,6 +122,7 @@ async def test_todos_and_edited_contexts(go: Drive) -> None:
     assert state["messages"][2].text == filler(500, "seen"), "the state keeps what happened"
 
 
+@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("strategy", [None, ToolStrategy, ProviderStrategy])
 async def test_structured_output(go: Drive, strategy: Any) -> None:
     """It is there after a compaction in the same call, and its schema is counted."""
@@ -134,6 +137,7 @@ async def test_structured_output(go: Drive, strategy: Any) -> None:
     check_request(model.received[-1])  # type: ignore[arg-type] # any messages
 
 
+@pytest.mark.requirement("S1.41")
 async def test_structured_output_that_is_wrong_is_asked_again(go: Drive) -> None:
     """The error stands in the state, once."""
     model = ScriptedModel(replies=[calls(("Answer", {"n": "many"})), calls(("Answer", {"n": 3}), start=2)])
@@ -144,6 +148,7 @@ async def test_structured_output_that_is_wrong_is_asked_again(go: Drive) -> None
     assert len(model.received) == 2
 
 
+@pytest.mark.requirement("S0.2")
 async def test_tools_that_return_commands_and_tools_that_ask(go: Drive) -> None:
     """Both results are in the state; over the trigger the compaction comes after they are all in."""
     model = ScriptedModel(replies=[usage(calls(("note", {"text": "it"}), ("ask", {})), 900), CALM])
@@ -343,6 +348,7 @@ async def test_a_compaction_is_shown_and_undone(go: Drive) -> None:
     assert graph.get_state(CompactionThread(graph, CONFIG).branch_from(row.compaction_id)).values["messages"] == given
 
 
+@pytest.mark.requirement("S3.21")
 def test_snapshots_stand_beside_the_threads(tmp_path: Any) -> None:
     """In the database of our saver; another durable saver needs one."""
     saver = SQLAlchemySaver(f"sqlite:///{tmp_path}/threads.db")
@@ -360,6 +366,7 @@ def test_snapshots_stand_beside_the_threads(tmp_path: Any) -> None:
         assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.requirement("S0.3")
 async def test_what_is_due_after_the_answer_is_done_after_a_restart(go: Drive) -> None:
     """The agent that goes on need not be the one that answered."""
     first = agent(ScriptedModel(replies=[usage(AIMessage(filler(100), id="the-answer"), 790, 100)]))

@@ -130,6 +130,7 @@ async def test_a_run_that_died_after_a_compaction(go: Drive) -> None:
     assert not standing(graph)["pending"]
 
 
+@pytest.mark.requirement("S2.51")
 async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
     """Of a compaction that nothing has written, all comes back, and nothing twice."""
     model = ScriptedModel(replies=[usage(calls(("look", {"n": 5})), 100), ValueError("down"), CALM])
@@ -168,6 +169,7 @@ async def test_nothing_of_a_compaction_streams_as_a_message(go: Drive) -> None:
     assert [message.text for message, _ in chunks] == ["done"]
 
 
+@pytest.mark.requirement("S4.33")
 async def test_the_values_at_the_end_are_compacted(go: Drive) -> None:
     """Also in a parent that has the agent as a node."""
     chunks = await go.stream(agent(ScriptedModel(replies=[CALM])), full(), stream_mode="values")
@@ -185,6 +187,7 @@ async def test_the_values_at_the_end_are_compacted(go: Drive) -> None:
     assert state["messages"][-1].text == "done"
 
 
+@pytest.mark.requirement("S1.41")
 async def test_an_answer_with_the_id_of_a_message_that_left(go: Drive) -> None:
     """It is an answer of its own: it neither replaces the old message nor leaves the view with it."""
     graph = agent(ScriptedModel(replies=[usage(AIMessage("done", id="r-answer-0"), 100)]))
@@ -223,6 +226,7 @@ class Signs(AgentMiddleware[Any, Any]):
         return replace(response, result=[answer.model_copy(update={"content": f"{answer.text}, signed"})])
 
 
+@pytest.mark.requirement("S4.33")
 async def test_an_answer_rewritten_before_the_middleware_is_kept(go: Drive) -> None:
     """Also in a call that compacts."""
     graph = agent(ScriptedModel(replies=[CALM]), others=[Signs()])
@@ -317,6 +321,7 @@ class Guard(AgentMiddleware[Any, Any, Any]):
         return {"jump_to": "end", "messages": [AIMessage("not here")]} if blocked else None
 
 
+@pytest.mark.requirement("S4.39")
 async def test_a_refusal_is_raised_once(go: Drive) -> None:
     """A later turn that calls no model does not raise it again."""
     graph = agent(ScriptedModel(replies=["done"]), others=[Guard()], on_refusal="raise")

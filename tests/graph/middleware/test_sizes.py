@@ -96,6 +96,7 @@ def test_what_is_kept_is_a_strategy(keep: Any, expected: dict[str, Any]) -> None
     assert {name: getattr(found, name) for name in expected} == expected
 
 
+@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -122,6 +123,7 @@ def test_what_cannot_be_meant_is_an_error_that_says_what_to_use(arguments: dict[
         CompactionMiddleware(**arguments)
 
 
+@pytest.mark.requirement("S2.57")
 def test_every_argument_of_theirs_is_understood_or_refused() -> None:
     """No code that names them ends in a `TypeError`."""
     theirs = set(inspect.signature(SummarizationMiddleware.__init__).parameters) - {"deprecated_kwargs"}
@@ -144,6 +146,7 @@ async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     assert [message.id for message in kept] == [*(message.id for message in before[-4:]), "more"]
 
 
+@pytest.mark.requirement("S2.57")
 async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     """Far below the window, as people have it who pay by the token."""
     graph = agent(trigger=("tokens", 400), keep=("tokens", 120), facts_beside_summary=False)
@@ -155,6 +158,7 @@ async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     assert [message.id for message in kept[1:-1]] == ["large"]
 
 
+@pytest.mark.requirement("S1.3")
 async def test_the_window_of_the_model_given_serves_one_without_a_profile(go: Drive) -> None:
     """Fractions are of the window of this call's model, else of the one that writes the summaries."""
     writer = ScriptedModel(replies=["<summary>told by the writer</summary>"], profile_window=1_000)
