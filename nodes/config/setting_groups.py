@@ -26,12 +26,12 @@ class EverydaySettings(Frozen):
     """The set of defaults to start from. A setting that you do not give has the preset's value."""
 
     enabled: bool = Field(default=True, title="Compact automatically")
-    """Whether compactions start automatically. If false, a compaction runs only when a user asks for it, and a
+    """Whether compactions start automatically. If false, a compaction runs only when a person asks for it, and a
     request over the limit raises an error."""
 
     trigger_ratio: float | None = Field(default=0.8, gt=0, le=1, title="Trigger (share of the window)")
-    """A compaction starts when the request reaches this share of the window. `None`: only the setting `triggers`
-    starts compactions."""
+    """A compaction starts when the request reaches this share of the window. `None`: a compaction starts only if a
+    condition in `triggers` is met, or if the request is over the limit."""
 
     target_ratio: float = Field(default=0.5, gt=0, lt=1, title="Target (share of the room)")
     """Share of the room that the conversation should take after a compaction. The room is the limit minus system
@@ -55,8 +55,8 @@ class EverydaySettings(Frozen):
 
     recall: bool = Field(default=False, title="Recall tool")
     """Give the agent the tool `recall`, which searches the messages that compactions removed from the view. Summaries
-    and shortened tool results then contain handles (short names of archived messages). For a handle, the tool returns
-    the original messages."""
+    and shortened tool results then contain handles (short ids of archived messages or of compactions). For a handle,
+    the tool returns the original message, or the beginning of each message that the compaction removed."""
 
 
 class TriggerSettings(Frozen):
@@ -89,8 +89,8 @@ class TriggerSettings(Frozen):
     compacted before a call of the model even if this list does not contain `pre_model`."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
-    """A `ContextWarningEvent` is written when the request reaches this share of the window. The event is written at
-    most once between two compactions. `None`: the event is never written."""
+    """The package writes a `ContextWarningEvent` when the request reaches this share of the window, at most once
+    between two compactions. `None`: the package never writes this event."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Trigger: events of each phase")
     """Write a `CompactionMetaEvent` to LangGraph's stream `custom` for each phase of a compaction."""
@@ -129,7 +129,8 @@ class SummarySettings(Frozen):
     """The set of prompts with which a chat model is asked for a summary."""
 
     summary_retries: int = Field(default=2, ge=0, le=10, title="Summary: retries")
-    """How often a call of the summarizer that failed, or whose reply was rejected, is repeated within one attempt."""
+    """Within one attempt, the package repeats a call of the summarizer at most this number of times, if the call
+    failed or its reply was rejected."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
     """Maximum length of a summary in tokens. A summary that is longer than a value given here is cut at the end of a
@@ -186,7 +187,8 @@ class FactSettings(Frozen):
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
     """Share of the room that facts may take, in addition to the usual size of a summary. Beside a model's summary,
-    the user's rules come before other facts, and may take up to three times this share."""
+    the user's rules come first and may take up to three times this share; all other facts may then take up to this
+    share."""
 
 
 class KeyInformationSettings(Frozen):
@@ -213,20 +215,24 @@ class KeyInformationSettings(Frozen):
 
 
 class ConfirmationSettings(Frozen):
-    """This setting applies if `require_confirmation` is set and no person can be asked."""
+    """This setting applies if `require_confirmation` is on and no person can be asked.
+
+    A person can be asked only if the graph has a checkpointer.
+    """
 
     confirmation_unavailable: Literal["proceed", "refuse"] | None = Field(
         default=None, title="Confirmation: when nobody can be asked"
     )
-    """What to do if no person can be asked because the graph has no checkpointer. `proceed`: compact without asking.
+    """What to do if no person can be asked. `proceed`: compact without asking.
     `refuse`: do not compact, and raise an error if the request is over the limit. `None`: raise an error before
     anything is sent to the model."""
 
 
 class BreakerSettings(Frozen):
-    """The breaker suspends automatic compactions for a while after failed or useless attempts.
+    """The breaker suspends automatic compactions for a while.
 
-    A request over the limit is compacted all the same.
+    It does so after failed attempts, after useless compactions, or if compactions come too often. A request
+    over the limit is compacted all the same.
     """
 
     breaker_cooldown_s: float = Field(default=8.0, ge=0, title="Breaker: cooldown (seconds)")
@@ -265,8 +271,8 @@ class RequestSettings(Frozen):
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new user message that is larger than the limit, or with a new system message that leaves too
-    little room. With both values, one line of text replaces this message. `message`: the turn ends with an assistant
-    message which says that the new message was not sent. `raise`: raise an error."""
+    little room. In both cases, one line of text replaces this message in the view. `message`: the turn ends with an
+    assistant message which says that the new message was not sent. `raise`: raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
