@@ -78,7 +78,8 @@ def _write(report: Report, out: Path) -> None:
         raise SettingsError(
             f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
-    compactions = sum(attempt["row"]["trigger"] != PREPARING for attempt in report["attempts"])
+    rows = [attempt["row"] for attempt in report["attempts"]]
+    compactions = sum(row["trigger"] != PREPARING and row["verdict"] != "undone" for row in rows)
     counts = f"{len(report['requests'])} requests, {compactions} compactions"
     told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
     Output().print(words(told), soft_wrap=True)
