@@ -18,6 +18,7 @@ from langgraph_compaction.graph import (
     create_compaction_graph,
 )
 from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
@@ -76,6 +77,7 @@ async def test_the_archive_is_quoted_for_the_request_alone(go: Drive) -> None:
     assert f"[{handle(FACT)} human" in quotation.text
     assert quotation.text.endswith(CLOSING)
     assert WORDS.message(quotation) <= MAX_RECALLED
+    assert not is_real_user(quotation)
     assert model.received[-1][-2].id == "asked"
     state = values(graph)
     assert NAME not in [message.id for message in state["messages"]]

@@ -17,6 +17,7 @@ from langgraph_compaction.graph import (
     create_compaction_graph,
 )
 from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (
@@ -252,3 +253,16 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     assert pages(model, 2) == ["[an", "page2-0"]
     assert "page1-0" not in texts(found["messages"])
     assert "page2-0" in texts(found["messages"])
+
+
+@pytest.mark.requirement("S1.4")
+def test_tools_say_how_many_of_their_results_stay() -> None:
+    """A tool may say 0; one that says nothing is not named."""
+
+    @tool
+    def plain() -> str:
+        """Do nothing."""
+        return ""
+
+    assert ephemeral_tools([looking(0), plain]) == {"look": 0}
+    assert ephemeral_tools([looking(3)]) == {"look": 3}

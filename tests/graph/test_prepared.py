@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -23,7 +24,7 @@ from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
-from tests.fakes import ScriptedModel, StalledSummarizer
+from tests.fakes import ScriptedModel, StalledSummarizer, calls
 from tests.graph.harness import (
     CONFIG,
     NEAR,
@@ -623,3 +624,35 @@ def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str
     graph = agent(ScriptedModel(), checkpointer=InMemorySaver(), **{"summary_ahead": True, **settings})
     assert told(list(graph.stream(NEAR, CONFIG, stream_mode=MODES))) == []
     assert standing(graph)["step"] == "end"
+
+
+@pytest.mark.requirement("S3.12")
+async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Drive) -> None:
+    """Neither the preparation nor the compaction that follows calls the summarizer."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, preset="typed_rules")
+    await go.invoke(graph, NEAR)
+    await ended()
+    assert entries(graph) == []
+    await go.invoke(graph, OVER)
+    assert (entries(graph), len(summarizer.requests)) == ([("committed", "")], 0)
+
+
+@pytest.mark.requirement("S3.12")
+async def test_a_preparation_that_may_remove_nothing_is_no_failure(
+    go: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In its first round a thread has nothing old: no model is called, and no error is logged."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    model = ScriptedModel(replies=[calls(("look", {})), "done"])
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(model, summarizer, tools=[look], summary_ahead=True)
+    chunks = await go.stream(graph, said(filler(765), "long"), stream_mode=MODES)
+    await ended()
+    assert (told(chunks), entries(graph), summarizer.requests) == (["preparing"], [], [])
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -5,6 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
@@ -12,6 +13,7 @@ from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
     SUMMARY,
+    THREAD,
     Drive,
     agent,
     calm,
@@ -251,3 +253,17 @@ async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Dr
     assert len(summarizer.received) == 3 * found.count("failed_transient") > 0
     assert len(model.received) == 12
     assert len(CompactionThread(graph, CONFIG).transcript()) == 24
+
+
+@pytest.mark.requirement("S0.6")
+async def test_the_row_of_a_run_that_died_is_closed_by_the_next_attempt(go: Drive) -> None:
+    """It is abandoned; the row of the attempt that goes on names the checkpoint that it began with."""
+    graph = agent(ScriptedModel())
+    died = AttemptKey(THREAD, "", "of another conversation", 0, 0)
+    opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 0, "trigger": "precheck"}
+    more: dict[str, Any] = {"strategy": "selective+model", "tokens_before": 900, "counter": "words"}
+    records_of(graph).begin(died, [HumanMessage("hello", id="h")], now=1.0, **opening, **more)
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["abandoned", "committed"]
+    known = [one.config["configurable"]["checkpoint_id"] for one in graph.get_state_history(CONFIG)]
+    assert ledger(graph)[1].checkpoint_id in known

@@ -1,5 +1,6 @@
 """What a process remembers about the threads that it prepares summaries for, and when a preparation begins."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.ahead import preparations
-from langgraph_compaction.nodes.ahead.preparations import Preparations
+from langgraph_compaction.nodes.ahead.preparations import USUAL_S, Preparations, is_working_on, working_on
 from langgraph_compaction.nodes.ahead.prepare import _growth, _lead, _OffLoop
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
 from tests.graph.harness import WORDS, filler
@@ -80,3 +81,60 @@ def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_prepa
     request: Any = None
     with pytest.raises(SummaryAbandonedError):
         _OffLoop(summarizer, loop).summarize(request)
+
+
+def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> None:
+    """Start a preparation and wait for its end."""
+    known.start(place, work, epoch)
+    for one in threading.enumerate():
+        if one.name == "compaction-ahead":
+            one.join(60)
+
+
+@pytest.mark.requirement("S3.12")
+def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one works, no other begins for the thread, nor for others than may work at once."""
+    monkeypatch.setattr(preparations, "MOST_AT_ONCE", 1)
+    known, go_on, one, other = Preparations(), threading.Event(), ("a", ""), ("b", "")
+    assert known.may_start(one, 0)
+    known.start(one, lambda: go_on.wait(60), 0)
+    (worker,) = [each for each in threading.enumerate() if each.name == "compaction-ahead"]
+    assert worker.daemon
+    assert [known.may_start(*each) for each in ((one, 0), (one, 1), (other, 0))] == [False] * 3
+    go_on.set()
+    worker.join(60)
+    assert [known.may_start(*each) for each in ((one, 0), (one, 1), (other, 0))] == [False, True, True]
+    monkeypatch.setattr(preparations, "MOST_AT_ONCE", 2)
+    go_on.clear()
+    known.start(one, lambda: go_on.wait(60), 1)
+    assert [known.may_start(*each) for each in ((one, 2), (other, 0))] == [False, True]
+    go_on.set()
+
+
+@pytest.mark.requirement("S3.12")
+def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """After one that found nothing, or failed, the next commit is not waited for, or is."""
+    known, place = Preparations(), ("a", "")
+
+    def failing() -> bool:
+        raise ValueError("no database")
+
+    assert (known.usual_s, known.is_promising(place)) == (USUAL_S, True)
+    done(known, place, lambda: False, 0)
+    assert (known.usual_s, known.is_promising(place), known.may_start(place, 0)) == (USUAL_S, False, True)
+    done(known, place, lambda: True, 0)
+    assert 1 <= known.usual_s < USUAL_S
+    assert (known.is_promising(place), known.may_start(place, 0)) == (True, False)
+    assert "could not be prepared" not in caplog.text
+    done(known, place, failing, 1)
+    assert "A summary could not be prepared for thread 'a'" in caplog.text
+    assert (known.is_promising(place), known.may_start(place, 1), known.may_start(place, 2)) == (True, False, True)
+
+
+@pytest.mark.requirement("S3.12")
+def test_turns_know_which_preparation_this_process_works_on() -> None:
+    """It is known until the work ends, also where the work fails."""
+    with pytest.raises(ValueError, match="no"), working_on("one"):  # noqa: PT012 - what is known inside is tested
+        assert (is_working_on("one"), is_working_on("two")) == (True, False)
+        raise ValueError("no")
+    assert not is_working_on("one")

@@ -12,9 +12,14 @@ from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.engine import (
     ANY_ID,
+    JOINTS,
+    NO_PARTS,
     Call,
     applied_to,
     demand,
+    fitted_summary,
+    frame,
+    has_space,
     judge,
     needs_summary,
     propose,
@@ -25,7 +30,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import Level, after_failu
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer, NoticeSummarizer
 from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
 from tests.fakes import ReplyingSummarizer
-from tests.histories import numbered, text_rounds, user
+from tests.histories import asks, numbered, result, text_rounds, user
 
 SUMMARIZER = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
 OWN, PIECES, DIGEST, NOTICE = fallback_chain_of(SUMMARIZER)
@@ -242,3 +247,44 @@ def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
     found = judge(plain, messages, after, ceiling=size * 2, floor=1)
     assert found is not None
     assert found.verdict == "rejected_inflated"
+
+
+@pytest.mark.requirement("S4.38")
+def test_a_summary_has_space_up_to_the_ceiling() -> None:
+    """The longest summary that has space fits under the ceiling with its message, and one token more has none."""
+    plain = call()
+    space = 1_000 - 900 - frame(plain, NO_PARTS) - JOINTS
+    assert plain.meter.counter.text(" one" * space) == space
+    longest = NO_PARTS.message(" one" * space, ANY_ID)
+    assert 900 + plain.meter.counter.message(longest) <= 1_000
+    fits = [has_space(plain, " one" * size, tokens=900, ceiling=1_000, extra=NO_PARTS) for size in (space, space + 1)]
+    assert fits == [True, False]
+
+
+@pytest.mark.requirement("S4.38")
+def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> None:
+    """One that has no end of a sentence there, or that would lose more than a quarter, is left for the gate."""
+    plain, sentence = call(), "The user asked for the next number."
+    body = " ".join([sentence] * 20)
+    size = plain.meter.counter.text(body)
+
+    def fitted(text: str, space: int) -> str:
+        ceiling = 5_000 + frame(plain, NO_PARTS) + JOINTS + space
+        return fitted_summary(plain, text, tokens=5_000, ceiling=ceiling, extra=NO_PARTS)
+
+    assert fitted(body, size) == body
+    assert fitted(body, size - 1) == " ".join([sentence] * 19)
+    assert fitted(body, int(size * 0.85)) == " ".join([sentence] * 17)
+    for space in (size // 2, 0, -1):
+        assert fitted(body, space) == body
+    words = "one " * 200
+    assert fitted(words, 190) == words
+
+
+@pytest.mark.requirement("S0.51")
+def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_result() -> None:
+    """It never stands between a call and its result."""
+    messages = numbered([user("a"), asks("x"), result("x", "long"), user("b")])
+    summary, short = summary_message("s", "one"), messages[2].model_copy(update={"content": "l"})
+    after = applied_to(messages, drop=[], clip={"m2": short}, summary=summary)
+    assert after == [messages[0], summary, messages[1], short, messages[3]]

@@ -1,6 +1,7 @@
 """A summary by sections: each chunk by itself, in one message."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,3 +194,17 @@ def test_sections_are_redacted() -> None:
     assert not any("matter1." in request.conversation for request in summarizer.requests)
     assert "matter1." not in found.body
     assert "***" in found.body
+
+
+class Renamed(Scripted):
+    """A summarizer whose replies come from one model after another: m1, m2 and so on."""
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the next."""
+        return replace(super().summarize(request), model=f"m{len(self.requests)}")
+
+
+@pytest.mark.requirement("S2.55")
+def test_the_model_that_wrote_the_last_section_is_recorded() -> None:
+    """A summary by sections has one model, although each section is a call of its own."""
+    assert written(spoken(6), Renamed(), [[0, 1], [2, 3], [4, 5]]).model == "m3"

@@ -10,13 +10,20 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
+from langgraph_compaction.nodes.digest.digest import facts_of
 from langgraph_compaction.nodes.runtime.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
-from langgraph_compaction.nodes.runtime.summarize_chunks import LEAST_PIECE, Work, WrittenSummary, summarize
+from langgraph_compaction.nodes.runtime.summarize_chunks import (
+    LEAST_PIECE,
+    TimeLeft,
+    Work,
+    WrittenSummary,
+    summarize,
+)
 from langgraph_compaction.nodes.summary.fallback_chain import Level
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import ReplyingSummarizer
-from tests.graph.harness import WORDS, filler
+from tests.fakes import ReplyingSummarizer, StalledSummarizer
+from tests.graph.harness import WORDS, Clock, filler
 from tests.histories import numbered, result
 
 
@@ -33,14 +40,22 @@ class Numbering(ReplyingSummarizer):
 
 
 def settled(
-    messages: Sequence[AnyMessage], summarizer: Any, *, limit: int, in_pieces: bool = False
+    messages: Sequence[AnyMessage],
+    summarizer: Any,
+    *,
+    limit: int,
+    in_pieces: bool = False,
+    seconds: float = 60.0,
+    **chosen: Any,
 ) -> WrittenSummary:
     """Summarize all of these messages, so many words shown at once."""
-    settings = CompactionSettings(context_window=10_000, output_reserve=0, summary_input_tokens=limit)
+    chosen = {"context_window": 10_000, "output_reserve": 0, "summary_input_tokens": limit, **chosen}
+    settings = CompactionSettings.model_validate(chosen)
     call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))
     level = Level(summarizer, "model", in_pieces=in_pieces)
     everything = frozenset(range(len(messages)))
-    return run(summarize(Work(call=call, level=level, messages=messages, drop=everything, budget=100)))
+    time = TimeLeft(seconds)
+    return run(summarize(Work(call=call, level=level, messages=messages, drop=everything, budget=100, time=time)))
 
 
 def spoken(count: int, words: int = 400) -> list[AnyMessage]:
@@ -158,3 +173,68 @@ def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_betwee
     (tokens, of) = written.seen["cut"]["m0"]
     assert tokens < of
     assert written.seen["full"] == []
+
+
+@pytest.mark.requirement("S0.24")
+def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
+    """A summary that repeats a piece's summary is no echo: no message is left that it could repeat."""
+    written = settled(
+        spoken(6),
+        ReplyingSummarizer(Reply(content="<summary>The user spoke of matters.</summary>")),
+        limit=2_000,
+        in_pieces=True,
+    )
+    assert (written.body, written.finding) == ("The user spoke of matters.", None)
+
+
+@pytest.mark.requirement("S3.23")
+def test_rules_are_asked_for_where_messages_are_shown_and_facts_stand_beside_the_summary() -> None:
+    """The request that joins pieces asks for no rules, and no request does without facts beside the summary."""
+    for facts, first in ((True, ()), (False, None)):
+        summarizer = Numbering(None)
+        settled(spoken(3), summarizer, limit=2_000, in_pieces=True, facts_beside_summary=facts)
+        assert [request.rules for request in summarizer.requests] == [*[first] * 3, None]
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("limit", "shown"), [(120, 2), (119, 1), (1_000, 3)])
+def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int, shown: int) -> None:
+    """They take a tenth of what the summarizer may read at once."""
+    rules = ["Always answer in English.", "Never delete any files.", "Always use metric units."]
+    facts = facts_of(
+        numbered([HumanMessage(rule) for rule in rules]), None, budget=400, counter=WORDS, rules_first=400
+    )
+    old = [summary_message("The user began.", "c", facts=facts), *spoken(1, 20)]
+    summarizer = Numbering(None)
+    settled(old, summarizer, limit=limit)
+    told = summarizer.requests[0].rules or ()
+    assert [any(rule in line for line in told) for rule in rules] == [place >= 3 - shown for place in range(3)]
+
+
+@pytest.mark.requirement("S0.27")
+def test_the_time_for_summaries_runs_out() -> None:
+    """Seconds pass by the clock, one that is set back takes none, and none are left after the end."""
+    clock = Clock()
+    time = TimeLeft(10, clock)
+    assert (time.passed(), time.left()) == (0, 10)
+    clock.time += 4
+    assert (time.passed(), time.left()) == (4, 6)
+    clock.time += 7
+    assert (time.passed(), time.left()) == (11, 0)
+    clock.time -= 100
+    assert (time.passed(), time.left()) == (0, 10)
+    time.end()
+    assert time.left() == 0
+
+
+@pytest.mark.requirement("S0.27")
+def test_a_summarizer_that_stalls_until_the_deadline_is_late() -> None:
+    """The finding names the deadline of the compaction and not the time-out of one call."""
+    stalled = StalledSummarizer()
+    try:
+        finding = settled(spoken(1), stalled, limit=2_000, seconds=0.05).finding
+    finally:
+        stalled.let_go.set()
+    assert finding is not None
+    assert (finding.verdict, finding.reason, finding.kind) == ("failed_transient", "summary_deadline", "transient")
+    assert "summary_deadline_s" in finding.detail

@@ -17,6 +17,7 @@ from langgraph_compaction.nodes.runtime.summarizer_call import (
     MAX_PAUSE,
     CallLimits,
     SummarizerCall,
+    SummaryAbandonedError,
     SummaryTimeoutError,
     context_without_run,
 )
@@ -178,3 +179,13 @@ def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
     context.run(var_child_runnable_config.set, {"tags": ["of the run"]})
     context.run(tenant.set, "acme")
     assert context.run(inside) == (None, "acme")
+
+
+@pytest.mark.requirement("S0.22")
+@both
+def test_a_summary_whose_event_loop_has_ended_is_not_asked_for_again(ask: Ask) -> None:
+    """There is one call, and the error says that the loop of the run ended."""
+    asked = question(Failing(9, SummaryAbandonedError()))
+    with pytest.raises(SummaryAbandonedError, match="event loop of the run ended"):
+        ask(asked, PATIENCE)
+    assert len(asked.calls) == 1

@@ -1,11 +1,12 @@
 """The passages of found messages that a quotation shows: what the request does not contain, the best first."""
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.summary.quotation import Passage, new_passages, quotation
+from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING, Passage, new_passages, quotation
+from langgraph_compaction.nodes.summary.recall_answer import GAP
 
 COUNTER = tiktoken_counter()
 RECORD = ToolMessage(
@@ -73,3 +74,27 @@ def test_a_quotation_is_within_its_tokens() -> None:
         assert most / 2 < COUNTER.text(text) <= most
     assert passages(RECORD, log, max_tokens=60) == []
     assert quotation([]) == ""
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
+    """Neighboring pieces follow each other directly, and the beginning of a message has no mark before it."""
+    first, second, last = "Invoice INV-11 was paid.", "Parcel PX-22 was sent.", "Buyer BU-33 waits for it."
+    between = ["The weather at sea was fine, and nobody on board had anything to do."] * 3
+    (whole,) = passages(AIMessage("\n".join([first, second, *between, last])))
+    assert [line for line in whole.text.splitlines() if line] == [first, second, GAP, last]
+    (end,) = passages(AIMessage("\n".join([*between, last])))
+    assert end.text == f"{GAP}\n{last}"
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_quoted_message_cannot_end_the_quotation() -> None:
+    """Each line of it stands after a mark, tags in it are escaped, and control characters are not printed."""
+    (hit,) = found(HumanMessage("x", id="x"))
+    text = quotation([Passage(hit, f"before\n{CLOSING}\n\x1b[2Jafter", [1.0])])
+    inner = text.removeprefix(OPENING).removesuffix(CLOSING).strip("\n").splitlines()
+    assert inner[0].startswith(f"[{hit.handle}")
+    assert all(line.startswith("> ") for line in inner[1:])
+    assert len(inner) == 4
+    assert CLOSING not in "\n".join(inner)
+    assert all(line.isprintable() for line in inner)

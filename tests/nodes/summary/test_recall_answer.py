@@ -8,7 +8,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.summary.recall_answer import NOTHING, answer
+from langgraph_compaction.nodes.summary.recall_answer import GAP, NOTHING, answer, pieces_of
 
 COUNTER = tiktoken_counter()
 
@@ -99,3 +99,25 @@ def test_a_part_is_found_by_the_singular_of_its_word() -> None:
 def test_nothing_found_is_said() -> None:
     """In a sentence."""
     assert answer([], "x", max_tokens=100, counter=COUNTER) == NOTHING
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_mark_stands_where_lines_are_left_out() -> None:
+    """Neighboring lines follow each other directly, and the first line of a message has no mark before it."""
+    lines = [f"line {n} has nothing to say to anybody who reads it" for n in range(60)]
+    for place in (0, 20, 21, 40):
+        lines[place] = f"the zebra number {place} was painted and sent to the harbor of Antwerp"
+    shown = answer(
+        found(HumanMessage("\n".join(lines), id="a")), "zebra painted harbor Antwerp", max_tokens=125, counter=COUNTER
+    )
+    told = [line for line in shown.splitlines()[1:] if line.strip() and not line.startswith("line ")]
+    assert told == [lines[0], GAP, lines[20], lines[21], GAP, lines[40]]
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_long_line_is_cut_between_words() -> None:
+    """The pieces together are the text; only a word that is longer than a piece is cut."""
+    assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
+    assert pieces_of("one\ntwo", 5) == ["one\n", "two"]
+    assert pieces_of("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
+    assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']

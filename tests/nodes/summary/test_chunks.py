@@ -1,0 +1,58 @@
+"""The text of messages that a summarizer is shown."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.chunks import chunks, quoted
+from tests.graph.harness import WORDS, filler
+from tests.histories import numbered, user
+
+COUNTER = tiktoken_counter()
+
+
+@pytest.mark.requirement("S1.12")
+def test_a_message_is_shown_with_its_role_and_its_text_cannot_close_the_tag() -> None:
+    """Quotation marks in texts and arguments stay as they are; a tool's result names its tool."""
+    told = HumanMessage('say "yes" & </message>')
+    assert quoted(told) == '<message role="user">\nsay "yes" &amp; &lt;/message&gt;\n</message>'
+    asked = AIMessage("", tool_calls=[{"name": "read", "args": {"page": "<a>"}, "id": "c"}])
+    lines = quoted(asked).splitlines()
+    assert (lines[0], lines[-1]) == ('<message role="assistant">', "</message>")
+    assert lines[1].startswith("<call>read")
+    assert '"&lt;a&gt;"' in lines[1]
+    named = ToolMessage("done", tool_call_id="c", name='re"ad')
+    assert quoted(named).splitlines()[0] == '<message role="tool" name="re&quot;ad">'
+    assert quoted(ToolMessage("done", tool_call_id="c")).splitlines()[0] == '<message role="tool">'
+    assert quoted(SystemMessage("rule")).splitlines()[0] == '<message role="system">'
+
+
+@pytest.mark.requirement("S1.12")
+def test_the_reasoning_of_an_answer_is_not_shown() -> None:
+    """The answer's text is shown alone, and an answer that only reasons is an empty message."""
+    thought = {"type": "thinking", "thinking": "let me see"}
+    assert quoted(AIMessage([thought, {"type": "text", "text": "four"}])).splitlines()[1:-1] == ["four"]
+    assert "let me see" not in quoted(AIMessage([thought]))
+
+
+@pytest.mark.requirement("S3.1")
+def test_chunks_hold_as_many_messages_as_fit() -> None:
+    """Each message is in one chunk, in order; a chunk may be as large as the budget and no larger."""
+    messages = numbered([user(filler(20)) for _ in range(4)])
+    each = WORDS.text(quoted(messages[0])) + 1
+    for budget, sizes in ((2 * each, [2, 2]), (2 * each - 1, [1, 1, 1, 1]), (3 * each, [3, 1]), (9 * each, [4])):
+        found = chunks(messages, budget, WORDS)
+        assert [len(chunk.messages) for chunk in found] == sizes
+        assert [message.id for chunk in found for message in chunk.messages] == ["m0", "m1", "m2", "m3"]
+
+
+@pytest.mark.requirement("S3.1")
+def test_of_a_message_over_the_budget_more_of_the_beginning_is_shown_than_of_the_end() -> None:
+    """Two fifths of the budget show the beginning, a fifth the end, and a fifth what was extracted of all of it."""
+    (chunk,) = chunks(numbered([user(filler(2_000))]), 500, WORDS)
+    begin, _, rest = chunk.text.partition("\n[... cut; extracted from the whole message:\n")
+    end = rest.rpartition("\n...]\n")[2]
+    assert (WORDS.text(begin), WORDS.text(end)) == (200, 100)
+    assert begin.split()[-1] == "w197"
+    assert end.split()[0] == "w1901"
+    assert chunk.cut == {"m0": (WORDS.text(chunk.text), WORDS.text(quoted(chunk.messages[0])))}
