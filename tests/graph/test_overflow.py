@@ -171,7 +171,7 @@ async def test_an_overflow_with_nothing_to_take_away_is_a_clear_error(go: Drive)
     """One short message that the provider refuses as too long: no loop, an error, and the state as it was."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])
     graph = agent(model)
-    with pytest.raises(ContextExhaustedError):
+    with pytest.raises(ContextExhaustedError, match=r"larger window, .* or send a shorter message"):
         await go.invoke(graph, {"messages": [QUESTION.model_copy()]})
     assert len(model.received) == 1
     assert values(graph)["messages"] == [QUESTION]

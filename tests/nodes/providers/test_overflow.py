@@ -1,6 +1,7 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -266,3 +267,27 @@ def test_a_chain_of_causes_that_closes_on_itself_ends() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
     assert classify(first) == "permanent"
+
+
+class BodilessError(Exception):
+    """Carries status and host of an answer without a body, and a text of the client's own."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__("Bad Request")
+        self.status_code, self.request = 400, SimpleNamespace(url=SimpleNamespace(host=host))
+
+
+@pytest.mark.requirement("S3.15")
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [
+        ("cerebras.ai", "overflow"),
+        ("api.cerebras.ai", "overflow"),
+        ("notcerebras.ai", "permanent"),
+        ("cerebras.ai.example.com", "permanent"),
+        ("", "permanent"),
+    ],
+)
+def test_an_answer_without_a_body_is_judged_by_its_host(host: str, kind: str) -> None:
+    """The client's own text is no body."""
+    assert classify(BodilessError(host)) == kind

@@ -23,6 +23,7 @@ from langgraph_compaction.nodes.runtime.engine import (
     judge,
     needs_summary,
     propose,
+    shortest_summary,
     summary_budget,
 )
 from langgraph_compaction.nodes.selection.selector import Selection
@@ -288,3 +289,11 @@ def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_
     summary, short = summary_message("s", "one"), messages[2].model_copy(update={"content": "l"})
     after = applied_to(messages, drop=[], clip={"m2": short}, summary=summary)
     assert after == [messages[0], summary, messages[1], short, messages[3]]
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_shortest_summary_is_that_of_the_last_level() -> None:
+    """New system messages leave room for it, with the sentence about a step that was removed."""
+    for plain in (call(200), call(200, 1.5)):
+        last = demand(plain, trigger="manual", before=300, last=True)
+        assert shortest_summary(plain) == last.summary + last.step_notice

@@ -1,0 +1,50 @@
+"""What the archive is searched for before a request: the newest messages, and what they refer to."""
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from langgraph_compaction.nodes.runtime.archive_quotation import query_for
+from tests.histories import meta, user
+
+TALK: list[AnyMessage] = [
+    user("first question"),
+    AIMessage("first answer"),
+    user("second question"),
+    AIMessage("", tool_calls=[{"name": "read", "args": {"invoice": "INV-77"}, "id": "c"}]),
+    ToolMessage("paid by BU-33", tool_call_id="c"),
+    AIMessage("second answer"),
+    user("third question"),
+    AIMessage("third answer"),
+]
+
+
+@pytest.mark.requirement("S2.51")
+def test_what_the_newest_messages_refer_to_is_searched_too() -> None:
+    """That is the last answer, two earlier messages of the user, and the identifiers that tools were called with."""
+    query = query_for([*TALK, user("and now?"), meta("a note"), user("quickly")])
+    assert query.splitlines() == [
+        "and now?",
+        "quickly",
+        "third answer",
+        "third question",
+        "second question",
+        "INV-77",
+    ]
+    assert query_for([user("hello")]) == "hello"
+
+
+@pytest.mark.requirement("S2.51")
+def test_without_a_new_message_of_a_user_nothing_is_searched() -> None:
+    """An answer, a result and a note of the application ask for nothing."""
+    for newest in (TALK[:6], TALK[:5], [*TALK, meta("a note")], []):
+        assert query_for(newest) == ""
+
+
+@pytest.mark.requirement("S2.51")
+def test_of_a_long_message_both_ends_are_searched() -> None:
+    """Up to 4,000 characters are searched whole, of more the first and the last 2,000, and 2,000 of earlier ones."""
+    whole = "a" * 2_000 + "b" * 2_000
+    assert query_for([user(whole)]) == whole
+    assert query_for([user("a" * 2_000 + "xyz" + "b" * 2_000)]) == f"{'a' * 2_000}\n{'b' * 2_000}"
+    before: list[AnyMessage] = [user("c" * 3_000), AIMessage("d" * 3_000)]
+    assert query_for([*before, user("now")]).splitlines() == ["now", "d" * 2_000, "c" * 2_000]
