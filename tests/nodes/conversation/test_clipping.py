@@ -348,3 +348,13 @@ def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tup
     assert ["[TRUNCATED" in args[name] for name in names] == [
         size > left for size, left in zip(sizes, kept, strict=True)
     ]
+
+
+@pytest.mark.requirement("S0.14")
+def test_a_text_that_was_clipped_before_has_one_marker() -> None:
+    """Also where nothing of the text was kept, or all of the rest fits."""
+    line = "\n[TRUNCATED original~50 tokens]"
+    assert clipped_text(f"{words(10)}{line}", 40, COUNTER) == f"{words(10)}{line}"
+    assert clipped_text(f"{words(10)}{line}", 0, COUNTER) == line
+    assert clipped_text(line, 40, COUNTER) == line
+    assert without_clip_marker(line) == ""

@@ -31,7 +31,7 @@ from langgraph_compaction.nodes.gate.reply_checks import (
     not_a_summary,
     summary_text,
 )
-from langgraph_compaction.nodes.gate.reply_heuristics import refuses
+from langgraph_compaction.nodes.gate.reply_heuristics import refuses, sentences
 from tests.graph.harness import filler
 from tests.shared_data import shared_data
 
@@ -262,3 +262,18 @@ def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> 
     """One of the first two sentences; later on, a record tells of a refusal."""
     said = ["The user wants tests.", "Docker is missing.", "Unit tests pass."]
     assert refuses([*said[:place], "I cannot continue without it.", *said[place:]]) is refused
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("One.\n```\ntwo\n```\nThree.", ["One.", "Three."]),
+        ("One.\n```\ntwo\n```\nThree.\n```\nFour.", ["One.", "Three.", "Four."]),
+        ("One.\n```\nTwo.", ["One.", "Two."]),
+        ("> Quoted.\n1. One `two` and “three”. Four?", ["One   and  .", "Four?"]),
+    ],
+)
+def test_code_and_quotations_are_not_judged(text: str, own: list[str]) -> None:
+    """A fence that is not closed begins no code."""
+    assert [one for one in sentences(text) if any(map(str.isalpha, one))] == own

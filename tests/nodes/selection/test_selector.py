@@ -323,3 +323,14 @@ def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, An
     strategy = HumanMessage("Ask the other agent.", additional_kwargs={"compaction": {"kind": kind}})
     chooser = selector([user("u"), strategy, AIMessage("a")], type_rules=rules)
     assert chooser.pinned == ({1} if stays else set())
+
+
+@pytest.mark.requirement("S2.36", "S0.10")
+def test_a_pinned_result_is_measured_with_its_whole_block() -> None:
+    """Once, however many of its messages are pinned; system messages are the header's."""
+    messages = [SystemMessage("s"), pinned("u"), asks("a", "b"), result("a"), user("v"), result("b"), AIMessage("c")]
+    chooser = selector(messages, pins=("m3", "m5"))
+    assert chooser.pinned >= {1, 2, 3, 5}
+    assert chooser.pinned_units == [(1,), (2, 3, 5)]
+    held = [chooser.view.messages[index] for index in (1, 2, 3, 5)]
+    assert chooser.pinned_tokens == sum(map(COUNTER.message, held))
