@@ -59,7 +59,9 @@ def test_two_rounds_are_kept_by_default() -> None:
 @pytest.mark.parametrize(("keep", "dropped"), [(1, 24), (3, 12), (4, 6), (5, 0), (9, 0)])
 def test_another_number_of_rounds(keep: int, dropped: int) -> None:
     """All of them, where there are no more."""
-    assert selected(worked(5), recent_rounds_keep=keep).drop == frozenset(range(dropped))
+    found = selected(worked(5), recent_rounds_keep=keep)
+    assert found.drop == frozenset(range(dropped))
+    assert found.floor == min(keep, 5)
 
 
 @pytest.mark.requirement("S4.4", "S4.15", "S4.17")
