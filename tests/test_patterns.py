@@ -180,6 +180,7 @@ def test_small_letters_are_searched_for_the_same() -> None:
     assert len(matching) > 60
 
 
+@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -205,6 +206,7 @@ def test_a_pattern_occurs_where_it_is_found(source: str, text: str) -> None:
 WORD = Pattern(r"\w+")
 
 
+@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("between", [" ", "\n", ", ", "-"])
 def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
     """The matches are those of one search over the whole text."""
@@ -216,12 +218,14 @@ def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
     assert WORD.split(text) == re.split(r"\w+", text)
 
 
+@pytest.mark.requirement("S3.1")
 def test_an_empty_match_between_two_pieces_is_found_once() -> None:
     """It lies at the end of one piece and at the beginning of the next."""
     text = "。" * (3 * SEARCHED_CHARS)
     assert Pattern("(?<=。)").split(text) == re.split("(?<=。)", text)
 
 
+@pytest.mark.requirement("S3.1")
 def test_one_call_reads_a_bounded_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads run between two calls, as a call holds the interpreter's lock."""
     pattern, read = Pattern("x"), []
@@ -239,6 +243,7 @@ def test_one_call_reads_a_bounded_number_of_characters(monkeypatch: pytest.Monke
     assert max(read) <= SEARCHED_CHARS
 
 
+@pytest.mark.requirement("S3.1")
 def test_an_anchored_pattern_reads_the_beginning_only() -> None:
     """A longer text is not matched as a whole; a match ends at the limit."""
     spaces = Anchored(r" *+(x?)")

@@ -94,8 +94,10 @@ def test_a_preview_says_why_nothing_would_be_done() -> None:
     """A short conversation has nothing that could leave for something smaller."""
     graph = agent()
     graph.invoke(said("hello"), CONFIG)
-    assert CompactionThread(graph, CONFIG).preview().reason == "no_selection_fits"
-    assert CompactionThread(graph, CONFIG).preview().dropped == []
+    seen = CompactionThread(graph, CONFIG).preview()
+    assert (seen.reason, seen.summary, seen.floor) == ("no_selection_fits", False, 0)
+    assert (seen.dropped, seen.clipped) == ([], [])
+    assert seen.tokens_before == seen.tokens_selected == seen.tokens_after_about
 
 
 @pytest.mark.requirement("S2.51")

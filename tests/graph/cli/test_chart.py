@@ -50,6 +50,23 @@ def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
         assert labels.index(["trigger"]) == row
 
 
+@pytest.mark.requirement("S4.37")
+def test_a_part_of_a_row_is_drawn_in_eighths() -> None:
+    """A size between two rows ends in a lower block, and even a narrow chart has a column."""
+    (column,) = zip(*_bars(chart([31], at(0), 80)), strict=True)
+    assert "".join(column).replace("┄", " ").split() == ["▄██"]
+    (narrow,) = zip(*_bars(chart([10, 31], at(0), 2)), strict=True)
+    assert narrow == column
+
+
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize(("tokens", "color"), [(79, "cyan"), (80, "yellow"), (100, "yellow"), (101, "red")])
+def test_a_size_has_the_color_of_its_range(tokens: int, color: str) -> None:
+    """Below the trigger, from the trigger to the limit, and over the limit, in the gauge as in the chart."""
+    assert {str(span.style) for span in gauge(at(tokens), 10).spans} == {color}
+    assert {str(span.style) for span in chart([tokens], at(0), 80).spans} - {"dim"} == {color}
+
+
 def _bars(text: Text) -> list[str]:
     margin = len("trigger 80 ")
     return [line[margin:] for line in text.plain.splitlines()]

@@ -85,7 +85,7 @@ def test_compact_works_at_any_size() -> None:
     """`/compact` with a focus makes a short conversation shorter, and the echo then sees a summary."""
     said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact the orders", "And now?")
     (event,) = of_kind(said, "event")
-    assert (event["verdict"], event["strategy"]) == ("committed", "selective+digest")
+    assert (event["event"], event["verdict"], event["strategy"]) == ("compact_now", "committed", "selective+digest")
     assert event["tokens_after"] < event["tokens_before"]
     assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
 
@@ -108,6 +108,7 @@ def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None
     said = heard("/undo", "/recall", "Hello.")
     assert len(of_kind(said, "error")) == 2
     assert len(of_kind(said, "answer")) == 1
+    assert talk("/undo").output.count("there is nothing to undo") == 1
 
 
 @pytest.mark.requirement("S2.56")
@@ -306,6 +307,30 @@ def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
 def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any], line: str) -> None:
     """Each state has its own."""
     assert described({"event": "PreparationEvent", **event}) == line
+
+
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"verdict": "committed"}, "compacted: 1,200 → 1,000 tokens"),
+        ({"verdict": "degraded_deterministic"}, "compacted: 1,200 → 1,000 tokens by the fallback, without a model"),
+        ({"verdict": "refused"}, "your message was not sent: it needs 1,200 tokens, and the limit is 1,000"),
+        (
+            {"verdict": "rejected_empty", "reason": "empty_summary"},
+            "summary rejected: the reply is empty; the messages are as they were",
+        ),
+        (
+            {"verdict": "rolled_back", "reason": "selection_raised"},
+            "not compacted: selection_raised; the messages are as they were",
+        ),
+        ({"verdict": "declined", "reason": ""}, "not compacted: declined; the messages are as they were"),
+        ({"event": "ContextWarningEvent", "message": "The window is nearly full."}, "The window is nearly full."),
+    ],
+)
+def test_the_outcome_of_an_attempt_is_a_sentence(event: dict[str, Any], line: str) -> None:
+    """It tells the sizes, or why nothing was compacted."""
+    assert described({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""The model that runs without a key: what it answers, and the usage that it reports."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.graph.chat_model import ECHO_WINDOW, agent_model, environment_model
+from langgraph_compaction.graph.echo_model import MOST_REPEATED, EchoModel, reply
+from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
+    """The streamed words make up the whole answer, and the last one carries the tokens of request and answer."""
+    given = [HumanMessage("one two three")]
+    streamed = list(EchoModel().stream(given))
+    usages = [chunk.usage_metadata for chunk in streamed if chunk.usage_metadata]
+    whole = EchoModel().invoke(given)
+    assert "".join(chunk.text for chunk in streamed) == whole.text == reply(given)
+    assert len([chunk for chunk in streamed if chunk.text]) == len(reply(given).split(" "))
+    assert usages == [whole.usage_metadata]
+    assert usages[0]["input_tokens"] == total(tiktoken_counter(), given)
+    assert usages[0]["total_tokens"] == usages[0]["input_tokens"] + usages[0]["output_tokens"]
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_echo_counts_the_messages_of_the_user_and_shortens_a_long_one() -> None:
+    """It repeats the newest message, and of a longer one the first characters."""
+    exact, longer = "a" * MOST_REPEATED, "a" * (MOST_REPEATED + 1)
+    assert reply([HumanMessage("first"), AIMessage("ok"), HumanMessage(exact)]).endswith(
+        f"2 of your messages) {exact}"
+    )
+    assert reply([HumanMessage(longer)]).endswith(f"1 of your messages) {exact} …")
+    assert "sees 0 of your messages" in reply([AIMessage("ok")])
+
+
+@pytest.mark.requirement("S0.3")
+def test_the_model_of_the_environment_reports_its_usage_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a key it is the named model; without one it is the echo, whose window is known."""
+    for name in ("OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    echo, window = agent_model()
+    assert (type(echo), window) == (EchoModel, ECHO_WINDOW)
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        environment_model()
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.setenv("OPENAI_MODEL", "gpt-4o")
+    model: Any
+    model, window = agent_model()
+    assert (model.model_name, model.stream_usage, window) == ("gpt-4o", True, None)

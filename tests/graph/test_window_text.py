@@ -1,0 +1,45 @@
+"""How a person writes a window: in tokens, or as a share of the model's own."""
+
+import pytest
+import typer
+
+from langgraph_compaction.graph.cli.command_settings import preset_named, window_tokens
+from langgraph_compaction.graph.window_text import tokens_or_share
+from langgraph_compaction.nodes import SettingsError
+
+
+@pytest.mark.requirement("S2.57")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("32000", 32_000), ("8_000", 8_000), ("1", 1), ("25%", 0.25), ("0.25", 0.25), ("1.0", 1.0), ("100%", 1.0)],
+)
+def test_a_window_is_a_number_of_tokens_or_a_share(text: str, value: float) -> None:
+    """A number with a point or a percent sign is a share, and any other number is tokens."""
+    found = tokens_or_share(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.requirement("S2.57")
+@pytest.mark.parametrize("text", ["0", "-5", "0.0", "0%", "1.5", "nan%", "inf%", "eight", "", "8,000"])
+def test_other_texts_are_no_window(text: str) -> None:
+    """The error names the text and shows the forms that are understood."""
+    with pytest.raises(SettingsError, match=r"write 32000, 25% or 0\.25"):
+        tokens_or_share(text)
+
+
+@pytest.mark.requirement("S2.57")
+def test_a_share_is_taken_of_the_window_of_the_model() -> None:
+    """A number of tokens needs no known window, and a share without one is a usage error."""
+    assert window_tokens(None, known=8_000) is None
+    assert window_tokens("25%", known=8_000) == 2_000
+    assert [window_tokens("500", known=known) for known in (None, 8_000)] == [500, 500]
+    with pytest.raises(typer.BadParameter, match="is a share"):
+        window_tokens("25%", known=None)
+
+
+@pytest.mark.requirement("S2.57")
+def test_a_misspelt_preset_is_a_usage_error_with_the_nearest_name() -> None:
+    """An existing name is returned as it is."""
+    assert preset_named("selective") == "selective"
+    with pytest.raises(typer.BadParameter, match="selective"):
+        preset_named("selektive")
