@@ -59,6 +59,23 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
         CompactionThread(graph, CONFIG).show("0" * 16)
 
 
+@pytest.mark.requirement("S2.51")
+def test_an_attempt_that_never_began_is_shown_without_messages() -> None:
+    """A refused input and an undo have a row in the ledger, and no conversation that they began with."""
+    graph = agent()
+    graph.invoke(said(filler(1_200)), CONFIG)
+    graph.invoke(full(), CONFIG)
+    thread = CompactionThread(graph, CONFIG)
+    thread.undo(force=True)
+    shown = [thread.show(row.compaction_id) for row in thread.history()]
+    assert [(one.row.verdict, bool(one.began_with), bool(one.dropped)) for one in shown] == [
+        ("refused", False, False),
+        ("committed", True, True),
+        ("undone", False, False),
+    ]
+    assert not any(one.on_this_branch for one in shown)
+
+
 @pytest.mark.requirement("S4.37")
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     """What it announces is what the compaction then does."""
