@@ -1,0 +1,66 @@
+"""How a person's answer to the question before a compaction is understood."""
+
+from typing import Any
+
+import pytest
+
+from langgraph_compaction.nodes.confirm import WAYS, chosen, understood
+from langgraph_compaction.nodes.state import FOCUS_CHARACTERS
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(
+    ("answer", "accepted", "focus"),
+    [
+        (True, True, None),
+        (False, False, None),
+        (None, False, None),
+        (1, False, None),
+        ("yes", True, None),
+        ("no", False, None),
+        ("是", True, None),
+        ("perhaps", False, None),
+        ({}, False, None),
+        ({"accept": True}, True, None),
+        ({"accept": "no"}, False, None),
+        ({"accept": "yes", "focus": "the price"}, True, "the price"),
+        ({"focus": "the price"}, True, "the price"),
+        ({"accept": False, "focus": "the price"}, False, "the price"),
+        ({"focus": None}, False, None),
+        ({"accept": "perhaps"}, False, None),
+    ],
+)
+def test_only_a_clear_answer_accepts(answer: Any, accepted: bool, focus: str | None) -> None:
+    """Words of acceptance in each language do, as `accept` does in a mapping; a focus alone accepts too."""
+    assert understood(answer) == (accepted, focus)
+
+
+@pytest.mark.requirement("S4.23")
+def test_a_long_focus_is_cut() -> None:
+    """The state stores its beginning."""
+    accepted, focus = understood({"focus": "x" * 2_000})
+    assert accepted
+    assert focus is not None
+    assert len(focus) <= FOCUS_CHARACTERS
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize(
+    ("answer", "way", "focus"),
+    [
+        (True, "compact", None),
+        ("Yes!", "compact", None),
+        ({"focus": "the price"}, "compact", "the price"),
+        (" Drop_Oldest ", "drop_oldest", None),
+        ("new_thread", "new_thread", None),
+        ("raise", "raise", None),
+        ({"accept": False, "focus": "the price"}, "raise", None),
+        (False, "raise", None),
+        ("what?", "raise", None),
+    ],
+)
+def test_over_the_limit_an_answer_that_is_not_offered_raises(answer: Any, way: str, focus: str | None) -> None:
+    """Acceptance compacts, the name of a way takes it, and only an acceptance has a focus."""
+    assert chosen(answer, WAYS) == (way, focus)
+    offered = tuple(one for one in WAYS if one != way)
+    assert chosen(answer, offered)[0] == "raise"

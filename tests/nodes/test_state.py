@@ -1,0 +1,152 @@
+"""The channels of a thread's state, and the ids of its messages."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, RemoveMessage
+from langgraph.errors import EmptyChannelError
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Overwrite
+
+from langgraph_compaction.nodes import InvalidMessagesError
+from langgraph_compaction.nodes.compaction_request import RequestChannel, fault_of
+from langgraph_compaction.nodes.state import MessagesChannel, compaction_count, merge, replace, with_ids
+
+
+@pytest.mark.requirement("S1.41")
+def test_a_list_of_whole_messages_with_ids_is_the_same_list() -> None:
+    """Nothing is copied where nothing is missing."""
+    messages: list[AnyMessage] = [HumanMessage("a", id="1"), AIMessage("b", id="2")]
+    assert with_ids(messages) is messages
+    assert with_ids([]) == []
+
+
+@pytest.mark.requirement("S1.41")
+def test_each_message_gets_an_id_of_its_own() -> None:
+    """Missing, empty and repeated ids are replaced, and the first message with an id keeps it."""
+    given: list[Any] = [
+        HumanMessage("a", id="1"),
+        HumanMessage("b"),
+        HumanMessage("c", id=""),
+        HumanMessage("d", id="1"),
+        {"role": "user", "content": "e"},
+        AIMessageChunk("f", id="2"),
+    ]
+    before = [message if isinstance(message, dict) else message.model_copy() for message in given]
+    found = with_ids(given)
+    assert [message.text for message in found] == list("abcdef")
+    ids = [message.id for message in found]
+    assert (ids[0], ids[-1]) == ("1", "2")
+    assert len({*ids}) == len(ids)
+    assert all(ids)
+    assert type(found[-1]) is AIMessage
+    assert given == before
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
+    """It follows from the message before, never repeats one that the list holds, and differs from a fresh one."""
+    given = [HumanMessage("a"), HumanMessage("b"), HumanMessage("c", id="1"), HumanMessage("d"), HumanMessage("e")]
+    first = [message.id for message in with_ids(given, derived=True)]
+    assert first == [message.id for message in with_ids(given, derived=True)]
+    assert len({*first}) == len(first)
+    assert first[2] == "1"
+    taken = [*given[:3], HumanMessage("x", id=first[3]), *given[3:]]
+    again = [message.id for message in with_ids(taken, derived=True)]
+    assert len({*again}) == len(again)
+    assert again[3] == first[3]
+    assert with_ids(given)[0].id != first[0]
+
+
+@pytest.mark.requirement("S4.33")
+def test_a_list_that_replaces_the_messages_holds_whole_messages_with_ids() -> None:
+    """A chunk, a dictionary, a missing id and a repeated id are errors that name the place."""
+    one = HumanMessage("a", id="1")
+    assert replace([one]).value == [one]
+    for second, fault in (
+        (AIMessageChunk("b", id="2"), "item 1 is a AIMessageChunk"),
+        ({"role": "user", "content": "b"}, "item 1 is a dict"),
+        (HumanMessage("b"), "message 1 has no id"),
+        (HumanMessage("b", id="1"), "message 1 has the id '1' of an earlier message"),
+    ):
+        with pytest.raises(InvalidMessagesError, match=fault):
+            replace([one, second])
+
+
+def channel(*messages: AnyMessage) -> MessagesChannel:
+    """Return a channel that holds these messages."""
+    made = MessagesChannel(list)
+    made.update([list(messages)])
+    return made
+
+
+@pytest.mark.requirement("S3.19")
+@pytest.mark.parametrize("form", [replace, lambda new: {"__overwrite__": new}], ids=["object", "JSON"])
+def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
+    """The list replaces the old one, whatever the order; to remove a message that it does not hold does nothing."""
+    old, new, more = (HumanMessage(name, id=name) for name in ("old", "new", "more"))
+    overwrite = form([new])
+    for writes in ([overwrite, [more]], [[more], overwrite], [more, overwrite]):
+        made = channel(old)
+        assert made.update(writes)
+        assert made.get() == [new, more]
+    made = channel(old)
+    made.update([[RemoveMessage(id="old"), more], overwrite])
+    assert made.get() == [new, more]
+    made = channel(old)
+    made.update([overwrite, [RemoveMessage(id="new"), more]])
+    assert made.get() == [more]
+    made = channel(old)
+    made.update([overwrite, [RemoveMessage(id=REMOVE_ALL_MESSAGES), more]])
+    assert made.get() == [more]
+    made = channel(old)
+    made.update([Overwrite([new])])
+    assert made.get() == [new]
+    made.update([[more]])
+    assert made.get() == [new, more]
+
+
+@pytest.mark.requirement("S4.42")
+def test_commits_are_counted() -> None:
+    """A thread that has not compacted anything yet has none."""
+    assert [compaction_count(state) for state in ({}, {"compaction": None}, {"compaction": {}})] == [0, 0, 0]
+    assert compaction_count({"compaction": {"epoch": 3}}) == 3
+    assert merge({"epoch": 3, "step": "end"}, {"epoch": 4}) == {"epoch": 4, "step": "end"}
+    assert (merge(None, {"epoch": 1}), merge({"epoch": 1}, None)) == ({"epoch": 1}, {"epoch": 1})
+
+
+@pytest.mark.requirement("S2.56")
+def test_a_askedis_there_until_it_has_been_read() -> None:
+    """The channel is empty before a request and after the check has cleared it."""
+    made = RequestChannel(dict).from_checkpoint({"full": True})
+    assert (made.is_available(), made.get()) == (True, {"full": True})
+    made.update([None])
+    assert not made.is_available()
+    with pytest.raises(EmptyChannelError):
+        made.get()
+    assert not RequestChannel(dict).is_available()
+
+
+@pytest.mark.requirement("S2.56")
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"focus": "the price", "full": True}, ""),
+        ({"undo": "last", "force": True}, ""),
+        ({"release": True}, ""),
+        ({"memory": {"goal": "a"}, "focus": None}, ""),
+        ("compact", "is no request"),
+        ({"focsu": "eggs", "b": 1}, "unknown keys 'b', 'focsu'"),
+        ({"undo": "last", "release": True}, "one a run"),
+        ({"undo": "last", "full": True}, "one a run"),
+        ({"release": True, "focus": None}, "one a run"),
+    ],
+)
+def test_a_askedasks_for_one_thing(asked: Any, fault: str) -> None:
+    """A compaction, an undo and a release exclude each other, and a request has no other keys."""
+    found = fault_of(asked, {})
+    assert (fault in found) if fault else (found == "")
+    assert "no part of" in fault_of(asked, {"request": {"full": True}})
+    assert fault_of(asked, {"request": None}) == found
