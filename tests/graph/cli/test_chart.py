@@ -24,6 +24,13 @@ def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) ->
 
 
 @pytest.mark.requirement("S4.37")
+def test_the_mark_of_a_trigger_at_the_limit_is_shown() -> None:
+    """It stands in the last cell of the gauge."""
+    usage = WindowUsage(tokens=50, trigger=100, limit=100, window=120)
+    assert gauge(usage, 10).plain.startswith("█████····│ ")
+
+
+@pytest.mark.requirement("S4.37")
 def test_a_bar_is_as_high_as_its_request() -> None:
     """Half the limit fills half the rows, and the limit itself every row below its line."""
     columns = list(zip(*_bars(chart([50, 100, 0], at(0), 80)), strict=True))
@@ -53,9 +60,9 @@ def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
 @pytest.mark.requirement("S4.37")
 def test_a_part_of_a_row_is_drawn_in_eighths() -> None:
     """A size between two rows ends in a lower block, and even a narrow chart has a column."""
-    (column,) = zip(*_bars(chart([31], at(0), 80)), strict=True)
-    assert "".join(column).replace("┄", " ").split() == ["▄██"]
-    (narrow,) = zip(*_bars(chart([10, 31], at(0), 2)), strict=True)
+    (column,) = zip(*_bars(chart([36], at(0), 80)), strict=True)
+    assert "".join(column).replace("┄", " ").split() == ["▇██"]
+    (narrow,) = zip(*_bars(chart([10, 36], at(0), 2)), strict=True)
     assert narrow == column
 
 
