@@ -30,7 +30,7 @@ def test_each_message_gets_an_id_of_its_own() -> None:
         HumanMessage("c", id=""),
         HumanMessage("d", id="1"),
         {"role": "user", "content": "e"},
-        AIMessageChunk("f", id="2"),
+        AIMessageChunk(content="f", id="2"),
     ]
     before = [message if isinstance(message, dict) else message.model_copy() for message in given]
     found = with_ids(given)
@@ -64,7 +64,7 @@ def test_a_list_that_replaces_the_messages_holds_whole_messages_with_ids() -> No
     one = HumanMessage("a", id="1")
     assert replace([one]).value == [one]
     for second, fault in (
-        (AIMessageChunk("b", id="2"), "item 1 is a AIMessageChunk"),
+        (AIMessageChunk(content="b", id="2"), "item 1 is a AIMessageChunk"),
         ({"role": "user", "content": "b"}, "item 1 is a dict"),
         (HumanMessage("b"), "message 1 has no id"),
         (HumanMessage("b", id="1"), "message 1 has the id '1' of an earlier message"),
@@ -109,7 +109,8 @@ def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
 @pytest.mark.requirement("S4.42")
 def test_commits_are_counted() -> None:
     """A thread that has not compacted anything yet has none."""
-    assert [compaction_count(state) for state in ({}, {"compaction": None}, {"compaction": {}})] == [0, 0, 0]
+    empty: list[dict[str, Any]] = [{}, {"compaction": None}, {"compaction": {}}]
+    assert [compaction_count(state) for state in empty] == [0, 0, 0]
     assert compaction_count({"compaction": {"epoch": 3}}) == 3
     assert merge({"epoch": 3, "step": "end"}, {"epoch": 4}) == {"epoch": 4, "step": "end"}
     assert (merge(None, {"epoch": 1}), merge({"epoch": 1}, None)) == ({"epoch": 1}, {"epoch": 1})

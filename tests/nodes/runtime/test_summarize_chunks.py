@@ -45,7 +45,7 @@ def settled(
     *,
     limit: int,
     in_pieces: bool = False,
-    seconds: float = 60.0,
+    time: TimeLeft | None = None,
     **chosen: Any,
 ) -> WrittenSummary:
     """Summarize all of these messages, so many words shown at once."""
@@ -54,7 +54,7 @@ def settled(
     call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))
     level = Level(summarizer, "model", in_pieces=in_pieces)
     everything = frozenset(range(len(messages)))
-    time = TimeLeft(seconds)
+    time = time or TimeLeft(60)
     return run(summarize(Work(call=call, level=level, messages=messages, drop=everything, budget=100, time=time)))
 
 
@@ -227,14 +227,28 @@ def test_the_time_for_summaries_runs_out() -> None:
     assert time.left() == 0
 
 
+class Slow(StalledSummarizer):
+    """A summarizer that takes a minute by the clock and does not answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Wait."""
+        self.clock.time += 60
+        return super().summarize(request)
+
+
 @pytest.mark.requirement("S0.27")
 def test_a_summarizer_that_stalls_until_the_deadline_is_late() -> None:
     """The finding names the deadline of the compaction and not the time-out of one call."""
-    stalled = StalledSummarizer()
+    slow = Slow(clock := Clock())
     try:
-        finding = settled(spoken(1), stalled, limit=2_000, seconds=0.05).finding
+        finding = settled(spoken(1), slow, limit=2_000, time=TimeLeft(0.05, clock)).finding
     finally:
-        stalled.let_go.set()
+        slow.let_go.set()
     assert finding is not None
+    assert slow.calls == 1
     assert (finding.verdict, finding.reason, finding.kind) == ("failed_transient", "summary_deadline", "transient")
     assert "summary_deadline_s" in finding.detail
