@@ -21,6 +21,11 @@ SHORT_ID = 8
 """Number of characters of an id that `history` shows."""
 
 
+def is_compaction(trigger: str, verdict: str | None) -> bool:
+    """Return whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
+    return trigger != PREPARING and verdict != "undone"
+
+
 def find_compaction(records: CompactionRecords, thread: str, name: str) -> LedgerRow:
     """Return the row of the ledger that `name` means.
 
@@ -29,7 +34,7 @@ def find_compaction(records: CompactionRecords, thread: str, name: str) -> Ledge
     such compaction, or if ids of several begin so.
     """
     rows = records.history(thread)
-    attempts = [row for row in rows if row.trigger != PREPARING and row.verdict != "undone"]
+    attempts = [row for row in rows if is_compaction(row.trigger, row.verdict)]
     if name == "last" and attempts:
         return attempts[-1]
     is_number = name.isascii() and name.isdigit() and len(name) < SHORT_ID

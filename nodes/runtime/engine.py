@@ -172,16 +172,11 @@ def demand(
     told = {} if last or key_information is None else key_information
     format_choice = _format_choice(call.settings, 1, last=last)
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
-    framed, short = frame(call, around), _least(call)
-    least = framed + (
-        call.meter.scaled(LEAST_SUMMARY[0]) if last else short
-    )  # the last level writes a notice at least
-    spacious = call.fills_window and extracted and not last
-    more = (
-        0
-        if extracted or last or not call.fills_window
-        else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - short
-    )
+    framed, body = frame(call, around), _least(call)
+    least = framed + (_notice(call) if last else body)
+    by_model, spacious = not extracted and not last, call.fills_window and extracted and not last
+    if by_model and call.fills_window:
+        body = call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20))
     must_fit = trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES))
     at_last = None
     if must_fit and not last:  # only then may the user's message be shortened
@@ -190,11 +185,11 @@ def demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else framed + short + rules + more,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else framed + body + rules,
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
-        by_model=not extracted and not last,
+        by_model=by_model,
         must_fit=must_fit,
         step_notice=frame(call, replace(around, step=STEP)) - framed,
         at_last=at_last,
@@ -204,6 +199,11 @@ def demand(
 def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
     """Return the format of a summary's message before `rounds` kept rounds; on the last level the shortest one."""
     return FormatChoice("terse" if last else settings.summary_form, settings.language, rounds)
+
+
+def _notice(call: Call) -> int:
+    """Return the tokens of the shortest text of a summary: the notice that messages are no longer in view."""
+    return call.meter.scaled(LEAST_SUMMARY[0])
 
 
 def _least(call: Call) -> int:
@@ -226,7 +226,7 @@ def shortest_summary(call: Call) -> int:
         handles=(ANY_ID,) if call.names_handles else None,
         step=STEP,
     )
-    return frame(call, parts) + call.meter.scaled(LEAST_SUMMARY[0])
+    return frame(call, parts) + _notice(call)
 
 
 def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:

@@ -47,20 +47,21 @@ def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) ->
     clip = dict(choice.clip)
     for index in selector.shortened_input:
         message = selector.view.messages[index]
-        size = selector.meter.counter.text("\n".join(texts_of(message)))
+        text = "\n".join(texts_of(message))
+        size = selector.meter.counter.text(text)
         rest = selector.tokens(choice.drop, choice.clip) - selector.meter.scaled(size)
         free = selector.meter.unscaled(demand.ceiling - (choice.summary or 0) - rest) - _MARKER
         if (keep := max(free // 2, MIN_PREVIEW)) < size:
-            clip[index] = _shortened(selector, message, keep)
+            clip[index] = _shortened(selector, message, text, keep)
     return replace(choice, clip=clip) if len(clip) > len(choice.clip) else None
 
 
-def _shortened(selector: Selector, message: AnyMessage, tokens: int) -> AnyMessage:
-    """Return an input with the beginning and the end of its text, and the rules and facts of what is between.
+def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) -> AnyMessage:
+    """Return an input with the beginning and the end of its `text`, and the rules and facts of what is between.
 
     If beginning and end together exceed `tokens`, only the beginning stays.
     """
-    counter, text = selector.meter.counter, "\n".join(texts_of(message))
+    counter = selector.meter.counter
     head = counter.head(text, max(1, tokens // 4))
     tail = text[max(len(head), len(text) - len(head)) :]
     ends = f"{head}\n{ELLIPSIS}\n{tail}"

@@ -7,7 +7,6 @@ import typer
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
@@ -16,6 +15,7 @@ from ...inspector.page import page
 from ...inspector.report import Report, report_of
 from ...inspector.serving import HOST, Server
 from ...inspector.thread_data import ThreadData, read, stamp
+from ..find_compaction import is_compaction
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .threads_command import Db, Thread
@@ -79,7 +79,7 @@ def _write(report: Report, out: Path) -> None:
             f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
     rows = [attempt["row"] for attempt in report["attempts"]]
-    compactions = sum(row["trigger"] != PREPARING and row["verdict"] != "undone" for row in rows)
+    compactions = sum(is_compaction(row["trigger"], row["verdict"]) for row in rows)
     counts = f"{len(report['requests'])} requests, {compactions} compactions"
     told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
     Output().print(words(told), soft_wrap=True)
