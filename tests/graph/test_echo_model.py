@@ -27,7 +27,7 @@ def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_the_echo_counts_the_messages_of_the_user_and_shortens_a_long_one() -> None:
-    """It repeats the newest message, and of a longer one the first characters."""
+    """The answer repeats the newest message, or the first characters of a long one."""
     exact, longer = "a" * MOST_REPEATED, "a" * (MOST_REPEATED + 1)
     assert reply([HumanMessage("first"), AIMessage("ok"), HumanMessage(exact)]).endswith(
         f"2 of your messages) {exact}"
@@ -38,7 +38,7 @@ def test_the_echo_counts_the_messages_of_the_user_and_shortens_a_long_one() -> N
 
 @pytest.mark.requirement("S0.3")
 def test_the_model_of_the_environment_reports_its_usage_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a key it is the named model; without one it is the echo, whose window is known."""
+    """With a key, the model is the named one; without a key, it is the echo model, whose window is known."""
     for name in ("OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     echo, window = agent_model()

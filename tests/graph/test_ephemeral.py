@@ -257,7 +257,7 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
 
 @pytest.mark.requirement("S1.4")
 def test_tools_say_how_many_of_their_results_stay() -> None:
-    """A tool may say 0; one that says nothing is not named."""
+    """The number may be 0; a tool without a number is not in the mapping."""
 
     @tool
     def plain() -> str:

@@ -642,7 +642,7 @@ async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Driv
 async def test_a_preparation_that_may_remove_nothing_is_no_failure(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In its first round a thread has nothing old: no model is called, and no error is logged."""
+    """In the first round of a thread nothing is old, so no model is called and no error is logged."""
 
     @tool
     def look() -> str:

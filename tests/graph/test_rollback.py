@@ -257,7 +257,7 @@ async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Dr
 
 @pytest.mark.requirement("S0.6")
 async def test_the_row_of_a_run_that_died_is_closed_by_the_next_attempt(go: Drive) -> None:
-    """It is abandoned; the row of the attempt that goes on names the checkpoint that it began with."""
+    """The row is marked as abandoned; the row of the next attempt names the checkpoint that it began with."""
     graph = agent(ScriptedModel())
     died = AttemptKey(THREAD, "", "of another conversation", 0, 0)
     opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 0, "trigger": "precheck"}

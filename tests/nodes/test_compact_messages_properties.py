@@ -106,7 +106,7 @@ def test_a_conversation_is_refused_at_no_size(
 
 @pytest.mark.requirement("S3.23")
 def test_the_last_level_reserves_no_more_than_its_notice() -> None:
-    """An earlier summary and two abandoned steps leave for a notice where there is room for one beside the input."""
+    """A notice replaces an earlier summary and two unfinished steps if the input leaves room for the notice only."""
     steps = [asks("a"), user("alpha"), asks("b", "c")]
     old = [summary_message("first record", "one"), user("alpha " * 1_800), *steps]
     history = numbered([*old, user("beta " * 600)])

@@ -31,13 +31,13 @@ from langgraph_compaction.nodes.state import FOCUS_CHARACTERS
     ],
 )
 def test_only_a_clear_answer_accepts(answer: Any, accepted: bool, focus: str | None) -> None:
-    """Words of acceptance in each language do, as `accept` does in a mapping; a focus alone accepts too."""
+    """A word of acceptance, the key `accept` of a mapping, or a focus alone accepts."""
     assert understood(answer) == (accepted, focus)
 
 
 @pytest.mark.requirement("S4.23")
 def test_a_long_focus_is_cut() -> None:
-    """The state stores its beginning."""
+    """The state stores the beginning of a long focus."""
     accepted, focus = understood({"focus": "x" * 2_000})
     assert accepted
     assert focus is not None

@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.events import (
 
 @pytest.mark.requirement("S4.36")
 def test_the_share_that_was_saved_is_of_the_tokens_before() -> None:
-    """Of nothing, nothing can be saved."""
+    """If there were no tokens before, the share is 0."""
     assert [saved_ratio(*sizes) for sizes in ((200, 50), (200, 200), (1, 0), (0, 0), (0, 5))] == [0.75, 0, 1, 0, 0]
 
 
@@ -29,7 +29,7 @@ def test_the_share_that_was_saved_is_of_the_tokens_before() -> None:
     ("trigger", "told"), [("precheck", "auto_compact"), ("manual", "manual_compact"), ("command", "manual_compact")]
 )
 def test_a_commit_has_three_events(trigger: str, told: str) -> None:
-    """They tell the tokens before and after, the number of messages, and the summary; the share has four digits."""
+    """They tell the tokens before and after, the number of messages and the summary; the share has four digits."""
     performed, replaced, compacted = committed_events(trigger, 900, 300, 7, "what was said")
     assert performed == ContextEvent(event_type="COMPACTION_PERFORMED", detail=f"{told}: 900 → 300 tokens")
     assert replaced == replaced_event(7)
@@ -41,7 +41,7 @@ def test_a_commit_has_three_events(trigger: str, told: str) -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_warning_tells_how_full_the_window_is() -> None:
-    """In percent for people, and as a share of four digits for programs."""
+    """The message has a percentage, and the field `ratio` a share of four digits."""
     found = warning_event(2_000, 3_000, 2_400)
     assert found.message == "the context is 67% full; it is compacted at 2400 tokens"
     assert (found.type, found.tokens, found.ratio, found.will_compact_at) == ("context_warning", 2_000, 0.6667, 2_400)

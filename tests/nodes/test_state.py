@@ -45,7 +45,7 @@ def test_each_message_gets_an_id_of_its_own() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
-    """It follows from the message before, never repeats one that the list holds, and differs from a fresh one."""
+    """A derived id depends on the message before, repeats no id of the list, and differs from a random id."""
     given = [HumanMessage("a"), HumanMessage("b"), HumanMessage("c", id="1"), HumanMessage("d"), HumanMessage("e")]
     first = [message.id for message in with_ids(given, derived=True)]
     assert first == [message.id for message in with_ids(given, derived=True)]
@@ -108,7 +108,7 @@ def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
 
 @pytest.mark.requirement("S4.42")
 def test_commits_are_counted() -> None:
-    """A thread that has not compacted anything yet has none."""
+    """A thread without a compaction has the count 0."""
     empty: list[dict[str, Any]] = [{}, {"compaction": None}, {"compaction": {}}]
     assert [compaction_count(state) for state in empty] == [0, 0, 0]
     assert compaction_count({"compaction": {"epoch": 3}}) == 3
@@ -117,7 +117,7 @@ def test_commits_are_counted() -> None:
 
 
 @pytest.mark.requirement("S2.56")
-def test_a_askedis_there_until_it_has_been_read() -> None:
+def test_a_request_is_there_until_it_has_been_read() -> None:
     """The channel is empty before a request and after the check has cleared it."""
     made = RequestChannel(dict).from_checkpoint({"full": True})
     assert (made.is_available(), made.get()) == (True, {"full": True})
@@ -145,7 +145,7 @@ def test_a_askedis_there_until_it_has_been_read() -> None:
         ({"release": True, "focus": None}, "one a run"),
     ],
 )
-def test_a_askedasks_for_one_thing(asked: Any, fault: str) -> None:
+def test_a_request_asks_for_one_thing(asked: Any, fault: str) -> None:
     """A compaction, an undo and a release exclude each other, and a request has no other keys."""
     found = fault_of(asked, {})
     assert (fault in found) if fault else (found == "")

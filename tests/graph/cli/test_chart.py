@@ -25,7 +25,7 @@ def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) ->
 
 @pytest.mark.requirement("S4.37")
 def test_the_mark_of_a_trigger_at_the_limit_is_shown() -> None:
-    """It stands in the last cell of the gauge."""
+    """The mark is in the last cell of the gauge."""
     usage = WindowUsage(tokens=50, trigger=100, limit=100, window=120)
     assert gauge(usage, 10).plain.startswith("█████····│ ")
 

@@ -329,7 +329,7 @@ def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any],
     ],
 )
 def test_the_outcome_of_an_attempt_is_a_sentence(event: dict[str, Any], line: str) -> None:
-    """It tells the sizes, or why nothing was compacted."""
+    """The sentence tells the sizes, or why nothing was compacted."""
     assert described({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
 
 

@@ -93,7 +93,7 @@ def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> 
 
 @pytest.mark.requirement("S3.12")
 def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one works, no other begins for the thread, nor for others than may work at once."""
+    """While a preparation works, no other begins for its thread, and no more begin than may work at once."""
     monkeypatch.setattr(preparations, "MOST_AT_ONCE", 1)
     known, go_on, one, other = Preparations(), threading.Event(), ("a", ""), ("b", "")
     assert known.may_start(one, 0)
@@ -113,7 +113,7 @@ def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.Monkey
 
 @pytest.mark.requirement("S3.12")
 def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    """After one that found nothing, or failed, the next commit is not waited for, or is."""
+    """Only a preparation that found nothing may be repeated before the next commit; a failed one is logged."""
     known, place = Preparations(), ("a", "")
 
     def failing() -> bool:
@@ -133,7 +133,7 @@ def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogC
 
 @pytest.mark.requirement("S3.12")
 def test_turns_know_which_preparation_this_process_works_on() -> None:
-    """It is known until the work ends, also where the work fails."""
+    """A preparation counts as worked on until its work ends, also if the work raises."""
     with pytest.raises(ValueError, match="no"), working_on("one"):  # noqa: PT012 - what is known inside is tested
         assert (is_working_on("one"), is_working_on("two")) == (True, False)
         raise ValueError("no")

@@ -223,7 +223,7 @@ def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
 @pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_list_of_rules_is_asked_for_and_the_known_ones_are_shown(language: Language) -> None:
-    """They stand after the earlier record and before the conversation; without any, the list is asked for alone."""
+    """The known rules are shown before the conversation; if there are none, only the list is asked for."""
     wording = PROMPTS["five_sections", language].wording
     parts = told("five_sections", language, earlier="old", rules=["Never push.", "Ask first."]).split("\n\n")
     shown = f"{wording.known}\n<earlier_rules>\n- Never push.\n- Ask first.\n</earlier_rules>"

@@ -173,7 +173,7 @@ def test_another_setting_does_not_change_the_preset() -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
-    """Or with all that there are, where none is near."""
+    """If no name is near, the error tells all known names."""
     known = ["window", "target"]
     assert (nearest("windo", known), nearest("x", known)) == ("did you mean window?", "known are window, target")
     assert hint("windo", known) == "did you mean 'window'? known are target, window"

@@ -21,7 +21,7 @@ from langgraph_compaction.nodes.errors import SettingsError
     ],
 )
 def test_each_operator_fires_at_its_own_smallest_request(trigger: TokenTrigger, smallest: int, used: float) -> None:
-    """In a window of a thousand tokens; a strict comparison fires one token later."""
+    """The window has 1,000 tokens; a strict comparison fires one token later."""
     assert (trigger.threshold(1_000), trigger.used(1_000)) == (smallest, used)
 
 
@@ -35,14 +35,14 @@ def test_a_window_smaller_than_the_reserved_tokens_fires_at_once(window: int, co
 
 @pytest.mark.requirement("S2.3", "S3.13", "C3")
 def test_a_count_fires_at_its_limit_or_beyond_it() -> None:
-    """200 turns fire; of events more than 700."""
+    """`>=` fires at 200 turns; `>` fires above 700 events."""
     assert Count(unit="turns", limit=200).max_count == 199
     assert Count(unit="events", limit=700, operator=">").max_count == 700
 
 
 @pytest.mark.requirement("S2.57")
 def test_the_ratio_comes_before_the_triggers_of_the_settings() -> None:
-    """Where there is none, only those are left; what counts no tokens is not among them."""
+    """Without a ratio, only the triggers of the settings are left; those that count no tokens are not in the list."""
     others = (Count(unit="turns", limit=5), RemainingRatio())
     assert CompactionSettings(triggers=others).token_triggers == (UsedRatio(ratio=0.8), RemainingRatio())
     assert CompactionSettings(triggers=others, trigger_ratio=None).token_triggers == (RemainingRatio(),)
@@ -50,7 +50,7 @@ def test_the_ratio_comes_before_the_triggers_of_the_settings() -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_what_is_no_settings_is_an_error() -> None:
-    """A dict is told how to become settings; nothing at all means the defaults."""
+    """The error for a dict says what to write; `None` means the defaults."""
     given = CompactionSettings(trigger_ratio=0.7)
     assert settings_of(given) is given
     assert settings_of(None) == CompactionSettings()

@@ -302,7 +302,7 @@ def test_a_message_without_calls_is_left_alone() -> None:
 
 @pytest.mark.requirement("S0.14", "S2.51")
 def test_a_text_put_in_place_of_a_messages_text_tells_its_size() -> None:
-    """And the handle under which the original is found, on a last line that is never there twice."""
+    """With `recall`, one last line tells the handle of the original, also if the text is clipped again."""
     original = result("a", [{"type": "text", "text": words(40)}, IMAGE], id="m1")
     short = with_clipped_text(original, "the rows", COUNTER, recall=True)
     line = recall_line(handle(original))
@@ -318,7 +318,7 @@ def test_a_text_put_in_place_of_a_messages_text_tells_its_size() -> None:
 
 @pytest.mark.requirement("S0.14")
 def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
-    """The first block of text is shortened, the others go, and what is no text stays where it was."""
+    """The first block of text is shortened, the other blocks of text are removed, and all other blocks stay."""
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     said = AIMessage([thought, {"type": "text", "text": words(30)}, IMAGE, words(30)], id="m1")
     short = clip_answer(said, threshold=59, keep=10, counter=COUNTER)
@@ -340,7 +340,7 @@ def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
     ],
 )
 def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """Texts within their share stay whole, and the others get what those leave."""
+    """Texts smaller than their share stay whole, and the longer ones share what is left."""
     names = "abc"
     args = clip(calling(dict(zip(names, map(words, sizes), strict=True))), threshold=260).tool_calls[0]["args"]
     found = [args[name].partition("\n[TRUNCATED")[0] for name in names]
@@ -352,7 +352,7 @@ def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tup
 
 @pytest.mark.requirement("S0.14")
 def test_a_text_that_was_clipped_before_has_one_marker() -> None:
-    """Also where nothing of the text was kept, or all of the rest fits."""
+    """This also holds if nothing of the text was kept, or if the rest of it fits."""
     line = "\n[TRUNCATED original~50 tokens]"
     assert clipped_text(f"{words(10)}{line}", 40, COUNTER) == f"{words(10)}{line}"
     assert clipped_text(f"{words(10)}{line}", 0, COUNTER) == line

@@ -149,7 +149,7 @@ def test_what_an_applications_counter_counts_is_taken(answer: float, tokens: int
 @pytest.mark.requirement("C15")
 @pytest.mark.parametrize("answer", [-1, True, float("inf"), float("nan"), "7", None])
 def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: Any) -> None:
-    """Also a beginning that is none."""
+    """The error is the same if the counter returns no text for the beginning of a text."""
     counter = CheckedCounter(Answering(answer))
     for asked in (
         lambda: counter.text("abc"),

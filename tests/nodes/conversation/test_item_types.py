@@ -81,7 +81,7 @@ def test_what_stands_behind_the_last_assistant_message_is_unread(
     ],
 )
 def test_a_released_message_keeps_its_other_marks(given: dict[str, object], left: dict[str, object]) -> None:
-    """Neither a pin nor a type of the header holds it any longer; what the application stored stays."""
+    """The pin and a `kind` of the header are removed; what the application stored in the message stays."""
     message = HumanMessage("u", additional_kwargs={"x": 1, **({"compaction": given} if given else {})})
     expected = {"x": 1, **({"compaction": left} if left else {})}
     assert without_pin_mark(message).additional_kwargs == expected

@@ -38,7 +38,7 @@ def test_the_first_input_is_what_people_say_before_the_first_answer() -> None:
 
 @pytest.mark.requirement("S2.36")
 def test_a_message_is_pinned_by_its_mark_or_its_id() -> None:
-    """Either is enough."""
+    """One of the two is enough."""
     assert is_pinned(pinned("u"))
     assert is_pinned(user("u", id="m1"), {"m1"})
     assert not is_pinned(user("u", id="m1"), {"m2"})
@@ -47,7 +47,7 @@ def test_a_message_is_pinned_by_its_mark_or_its_id() -> None:
 
 @pytest.mark.requirement("S4.39")
 def test_the_newest_refusal_is_told() -> None:
-    """Of several lines that stand in the place of refused messages the last one; without any, nothing."""
+    """Of several refused messages, the line of the last one is returned; without one, an empty text."""
     said = [marked("too long", refused=True), user("u"), marked("again too long", refused=True), AIMessage("a")]
     assert refusal(said) == "again too long"
     assert refusal([user("u")]) == ""
@@ -71,7 +71,7 @@ def test_the_newest_refusal_is_told() -> None:
 def test_marks_that_only_a_compaction_writes_are_told_from_an_applications(
     message: HumanMessage, *, ours: bool
 ) -> None:
-    """Of those, nothing is left where they are taken off, so that the message counts as one that was said."""
+    """After the package's own marks are removed, the message counts as an ordinary message."""
     assert with_our_marks([message]) == ([message] if ours else [])
     assert len(marked_by_us([message])) == ours
     bare = without_our_marks(message)
@@ -80,7 +80,7 @@ def test_marks_that_only_a_compaction_writes_are_told_from_an_applications(
 
 @pytest.mark.requirement("S2.51")
 def test_an_applications_marks_stay_beside_ours() -> None:
-    """Its other fields too; a mark that is empty goes."""
+    """The application's other fields stay, too; a mark that is empty is removed."""
     both = HumanMessage(
         "u", additional_kwargs={"x": 1, "lc_source": "s", "compaction": {"pinned": True, "kind": "a", "handle": "ab"}}
     )
@@ -90,7 +90,7 @@ def test_an_applications_marks_stay_beside_ours() -> None:
 
 @pytest.mark.requirement("S2.33")
 def test_a_summary_is_read_without_what_stands_around_it() -> None:
-    """Its record and the facts beside it come with it."""
+    """The record and the facts are returned with the text of the summary."""
     facts = Facts(text="Facts:\n- KX-1", record=RECORD, needed=())
     digest, model = summary_message("one", "c", RECORD), summary_message("two", "c", pins=["p"], facts=facts)
     assert (earlier_summary([user("u"), digest]).body, earlier_summary([digest]).record) == ("one", RECORD)

@@ -149,5 +149,5 @@ def test_a_text_is_released_where_it_is_pinned() -> None:
     ],
 )
 def test_a_pin_without_an_end_is_noticed(message: AnyMessage, *, is_open: bool) -> None:
-    """Where a user left one open that pins something."""
+    """Only an open tag of a user with text after it counts."""
     assert leaves_pin_open(message) is is_open

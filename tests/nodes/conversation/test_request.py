@@ -184,7 +184,7 @@ def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> 
 
 @pytest.mark.requirement("S1.3")
 def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction() -> None:
-    """Of all models that the thread had; without any, requests are as large as they are counted."""
+    """It is the largest correction of all models of the thread; without a correction, the counted size is used."""
     for calibration, scale in (({"a": 1.2, "b": 1.5, "c": 1.1}, 1.5), ({}, 1.0), (None, 1.0)):
         meter = meter_of_thread({"calibration": calibration}, approximate_counter(), 7)
         assert (meter.scale, meter.overhead) == (scale, 7)
@@ -192,7 +192,7 @@ def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction()
 
 @pytest.mark.requirement("S1.13", "S1.41")
 def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
-    """The others have theirs."""
+    """A call that has a result gets none."""
     messages = numbered([asks("a", "b", "c"), result("b")])
     (block,) = Transcript(messages).blocks
     assert [message.tool_call_id for message in placeholder_results(messages, block)] == ["a", "c"]
@@ -200,7 +200,7 @@ def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
 
 @pytest.mark.requirement("S2.5")
 def test_a_command_to_this_package_is_never_sent() -> None:
-    """Its mark tells; another mark changes nothing."""
+    """The mark `command` keeps a message out of the request; other marks do not."""
     command = HumanMessage("/compact keep the price", id="m0", additional_kwargs={"compaction": {"command": True}})
     marked = HumanMessage("u", id="m1", additional_kwargs={"compaction": {"pinned": True}})
     assert render([command, marked]) == [marked]

@@ -206,7 +206,7 @@ def test_a_block_names_its_messages_in_order() -> None:
 def test_the_last_step_is_counted_in_calls_and_results(
     messages: list[AnyMessage], step: tuple[int, int] | None
 ) -> None:
-    """Only what the model has not read yet belongs to it, and only as far as it is asked about."""
+    """The step contains only messages that the model has not read and that are among the given indexes."""
     transcript = view(*messages)
     assert transcript.last_step(range(len(messages))) == step
     assert transcript.last_step([]) is None
@@ -217,7 +217,7 @@ def test_the_last_step_is_counted_in_calls_and_results(
     ("mark", "awaits"), [({}, True), ({"compaction": {"refused": True}}, False), ({"compaction": {"x": 1}}, True)]
 )
 def test_a_refused_message_waits_for_no_answer(mark: dict[str, object], *, awaits: bool) -> None:
-    """It is still the newest thing that a person said."""
+    """A refused message is still the newest message of the user."""
     transcript = view(user("u"), AIMessage("answer"), HumanMessage("v", additional_kwargs=mark))
     assert (transcript.pending_user, transcript.awaits_answer) == (2, awaits)
     assert not view(user("u"), AIMessage("answer")).awaits_answer

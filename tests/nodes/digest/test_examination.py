@@ -139,7 +139,7 @@ def test_what_is_used_comes_first_into_the_facts() -> None:
     ],
 )
 def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said: str, found: str | None) -> None:
-    """Its own line is named; nobody but the user takes it back."""
+    """The finding is the rule's line; a message of the assistant takes no rule back."""
     assert contradiction(body, [], [HumanMessage(said)]) == found
     assert contradiction(body, [], [AIMessage(said)]) is None
 
@@ -147,7 +147,7 @@ def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("key", ["etaDays", "is_eta_in_days", "order.eta-days"])
 def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
-    """However they are joined; words of one or two letters do not matter."""
+    """The words of the key may be joined in any way, and words of one or two letters are ignored."""
     found = contradiction("The ETA in days is pending.", read("a", **{key: "pending"}), read("b", **{key: "shipped"}))
     assert found == f"{key} pending"
 
@@ -155,5 +155,5 @@ def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("name", "found"), [("Li", False), ("Ann", True), ("李明", True), ("李", False)])
 def test_a_name_is_found_again_if_it_is_long_enough(name: str, *, found: bool) -> None:
-    """Shorter ones occur everywhere."""
+    """Shorter names occur by chance in other texts."""
     assert used_since("A ship.", read("a", captain=name), [HumanMessage(f"Ask {name} now.")]) == [name] * found

@@ -329,7 +329,7 @@ def test_a_line_of_many_identifiers_is_not_worth_the_sum_of_them() -> None:
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("depth", range(10, 16))
 def test_nested_values_are_read_to_a_bounded_depth(depth: int) -> None:
-    """Through 13 lists, objects and objects that list things by their ids; what lies deeper stays one value."""
+    """Lists and objects are read through 13 levels; a deeper one stays a single value."""
     kinds: list[Any] = [lambda inner: [inner], lambda inner: {"k": inner}, lambda inner: {"KX-1": inner}]
     for shift in range(3):
         value: Any = 7
@@ -351,7 +351,7 @@ def test_nested_values_are_read_to_a_bounded_depth(depth: int) -> None:
     ],
 )
 def test_an_identifier_is_quoted_with_whole_words_around_it(line: str, shown: str | None) -> None:
-    """As far as a few words go; where no word ends near it, it stands alone, and distant ones stand apart."""
+    """A few words on each side are quoted, or none if no word ends near; distant identifiers are separate."""
     found = [seen.value.strip('"') for seen in extract_values([HumanMessage(line)])]
     if shown is None:
         assert [part.strip() for part in found] == ["KX-12 between", "between between between KX-13"]
@@ -374,7 +374,7 @@ FAILED = "Error: no seats left"
     ids=["says its name", "of a call", "of a malformed call", "of no call"],
 )
 def test_an_error_is_told_with_the_tool_that_failed(message: ToolMessage, tool: str) -> None:
-    """By the result, or else by its call; a malformed call names none."""
+    """The name is that of the result, or else of its call; a malformed call gives no name."""
     made = [{"name": name, "args": {}, "id": call_id} for name, call_id in (("find", "a"), ("book", "b"))]
     broken = [{"name": "pay", "args": "{", "id": "c", "error": None}]
     calls = AIMessage("", tool_calls=made, invalid_tool_calls=broken)
@@ -396,7 +396,7 @@ def test_an_error_is_told_with_the_tool_that_failed(message: ToolMessage, tool: 
     ],
 )
 def test_a_failure_is_told_by_its_own_words(content: str, status: Any, said: str | None) -> None:
-    """Until a later call of the tool succeeds."""
+    """The failure is listed until a later call of the tool succeeds."""
     failed = [asks("a"), result("a", content, status=status)]
     found = errors(failed, 0)
     assert [entry.value for entry in found] == ([] if said is None else [f'"{said}"'])
@@ -406,7 +406,7 @@ def test_a_failure_is_told_by_its_own_words(content: str, status: Any, said: str
 
 @pytest.mark.requirement("S3.3")
 def test_a_step_names_the_call_and_as_many_arguments_as_fit() -> None:
-    """A hundred characters; a call that is made again stands where it was made last."""
+    """A step has about 100 characters; a repeated call is listed at its last position."""
     assert [entry.value for entry in steps([asks("a", path="a b.py", line=3)], 0)] == ['read path "a b.py", line 3']
     (long,) = steps([asks("a", **{f"key{n}": "x" * 20 for n in range(9)})], 0)
     shown = ", ".join(f"key{n} {'x' * 20}" for n in range(3))
@@ -419,7 +419,7 @@ def test_a_step_names_the_call_and_as_many_arguments_as_fit() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_an_identifier_that_only_the_assistant_mentions_is_worth_less() -> None:
-    """Than one of the user, who knows it; once both mention it, it is worth more than either says."""
+    """An identifier of the user is worth more, and one that both mention is worth most."""
     said = "The parcel KX-12 is late."
     spoken: list[list[AnyMessage]] = [[AIMessage(said)], [HumanMessage(said)], [HumanMessage(said), AIMessage(said)]]
     worth = [max(entry.worth for entry in facts(old, 0)) for old in spoken]

@@ -199,7 +199,7 @@ def test_a_list_with_one_line_of_any_kind_is_one(listed: ListedSentences) -> Non
 
 @pytest.mark.requirement("S1.19")
 def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
-    """In the order in which they were said."""
+    """Both later sentences follow the rule, in the order of the conversation."""
     carla = "Send them to Carla."
     messages = [*TALK, HumanMessage(carla), AIMessage("Yes.")]
     facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, carla), (FRIDAY, INBOX))), messages)
@@ -222,5 +222,5 @@ def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
 def test_a_part_counts_from_eight_letters_and_half_of_the_sentence_on(
     sentence: str, line: str, *, same: bool
 ) -> None:
-    """Shorter parts are in many sentences; a whole copy may be of any length."""
+    """Shorter parts occur in many sentences; a copy of the whole sentence may have any length."""
     assert is_listed(sentence, [line]) is same

@@ -115,7 +115,7 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_as_many_tokens_as_the_rules_take_let_all_of_them_come_first() -> None:
-    """Before facts that are in use; with one token less, one of the rules comes after those."""
+    """With that many tokens, all rules precede the facts in use; with one token less, one rule does not."""
     rules = ("Never book a seat at the back.", "Always ask me before you pay.")
     names = [f"KX-{number}77" for number in range(12)]
     old = numbered(

@@ -209,7 +209,7 @@ def test_many_rules_take_linear_time() -> None:
     ],
 )
 def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
-    """Also where a word or a number alone says so."""
+    """A single word or a changed number is enough for a revision."""
     text = told("Hello.", rule, later).text
     assert f"(was: {rule})" in text or f"{rule} (later: {later})" in text
     assert f"- {rule}\n" not in f"{text}\n"
@@ -227,13 +227,13 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
     ],
 )
 def test_two_sentences_that_revise_together_are_shown_as_they_were_said(rule: str, later: str) -> None:
-    """In their order, with a space between them where their script has one."""
+    """The two sentences keep their order, with a space between them if their script has spaces."""
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
 
 
 @pytest.mark.requirement("S3.23")
 def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -> None:
-    """A user who takes it back revises no rule by it."""
+    """If the user contradicts the assistant's sentence, no rule is revised."""
     one = told("Hello.", "Good, go on with the list.")
     said = AIMessage("I will never send KX-12 by email.")
     two = digest([said, HumanMessage("Go on.")], budget=400, counter=COUNTER, previous=one.record)
@@ -256,5 +256,5 @@ def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -
     ],
 )
 def test_words_that_only_take_back_something_make_no_other_case(rule: str, later: str) -> None:
-    """In any of their forms: the sentence replaces the rule, which is shown as its earlier form."""
+    """Such a sentence replaces the rule, and the rule is shown as its earlier form."""
     assert f"- {later} (was: {rule})" in told(later, previous=told(f"Hello. {rule}")).text

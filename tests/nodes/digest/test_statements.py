@@ -184,7 +184,7 @@ def test_headings_and_courtesies_of_the_assistant_are_no_statements(sentence: st
 
 @pytest.mark.requirement("S3.23")
 def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
-    """In a conversation of sixteen messages without a result of a tool."""
+    """The worth is raised in conversations of at least 16 messages without a tool result."""
     said = "My aunt repairs antique clocks in the cellar."
     talk: list[AnyMessage] = [HumanMessage(said), *(AIMessage("ok") for _ in range(14))]
     result = ToolMessage("done", tool_call_id="1")
@@ -194,7 +194,7 @@ def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_sentence_is_worth_the_same_whoever_says_it() -> None:
-    """The user or the assistant."""
+    """A sentence of the user and the same sentence of the assistant have the same worth."""
     said = "My aunt repairs antique clocks in the cellar."
     (user,), (assistant,) = statements([HumanMessage(said)], 0), statements([AIMessage(said)], 0)
     assert (user.section, assistant.section, user.worth) == ("Said", "Answers", assistant.worth)

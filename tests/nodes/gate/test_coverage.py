@@ -96,7 +96,7 @@ SAID = (
     ],
 )
 def test_short_words_in_common_cover_nothing(reply: str, found: str | None) -> None:
-    """Only rare ones do, accents or not; and a sentence of the conversation is an echo from four words on."""
+    """Only rare words count; a sentence of at least four words that the conversation contains is an echo."""
     assert covers_too_little(reply, SAID) == found
 
 
@@ -111,5 +111,5 @@ def test_short_words_in_common_cover_nothing(reply: str, found: str | None) -> N
     ],
 )
 def test_a_reply_that_names_two_identifiers_reports(reply: str, *, names: bool) -> None:
-    """They stand in the conversation and have two characters or more."""
+    """Both identifiers are in the conversation and have at least two characters."""
     assert names_identifiers(reply, "<message>KX12 and KX-12 went to shop 77, 7, 8 and 9.</message>") is names

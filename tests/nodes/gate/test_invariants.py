@@ -247,7 +247,7 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
     ],
 )
 def test_what_is_required_must_be_sent(required: Required, reason: tuple[str, str, str] | None) -> None:
-    """Each pin word for word, and each fact with the words that give it its meaning."""
+    """The request contains each pin word for word, and each fact with the words that give it its meaning."""
     summary = SUMMARY.model_copy(update={"content": "what was said: parcel KX-1"})
     after = [summary if message is SUMMARY else message for message in good()]
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER)

@@ -259,7 +259,7 @@ def test_digests_of_real_conversations_are_summaries(file: str) -> None:
 @pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("place", "refused"), [(0, True), (1, True), (2, False), (3, False)])
 def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> None:
-    """One of the first two sentences; later on, a record tells of a refusal."""
+    """Only the first two sentences count, because a later one may report a refusal."""
     said = ["The user wants tests.", "Docker is missing.", "Unit tests pass."]
     assert refuses([*said[:place], "I cannot continue without it.", *said[place:]]) is refused
 
@@ -275,5 +275,5 @@ def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> 
     ],
 )
 def test_code_and_quotations_are_not_judged(text: str, own: list[str]) -> None:
-    """A fence that is not closed begins no code."""
+    """A fence without an end does not begin a block of code."""
     assert [one for one in sentences(text) if any(map(str.isalpha, one))] == own

@@ -270,7 +270,7 @@ def test_a_chain_of_causes_that_closes_on_itself_ends() -> None:
 
 
 class BodilessError(Exception):
-    """Carries status and host of an answer without a body, and a text of the client's own."""
+    """An error with the status and the host of an answer that has no body; its text is the client's own."""
 
     def __init__(self, host: str) -> None:
         super().__init__("Bad Request")
@@ -289,5 +289,5 @@ class BodilessError(Exception):
     ],
 )
 def test_an_answer_without_a_body_is_judged_by_its_host(host: str, kind: str) -> None:
-    """The client's own text is no body."""
+    """The text that the client made itself does not count as a body."""
     assert classify(BodilessError(host)) == kind

@@ -20,7 +20,7 @@ TALK: list[AnyMessage] = [
 
 @pytest.mark.requirement("S2.51")
 def test_what_the_newest_messages_refer_to_is_searched_too() -> None:
-    """That is the last answer, two earlier messages of the user, and the identifiers that tools were called with."""
+    """The query also has the last answer, two earlier user messages, and the identifiers in arguments of calls."""
     query = query_for([*TALK, user("and now?"), meta("a note"), user("quickly")])
     assert query.splitlines() == [
         "and now?",
@@ -35,14 +35,14 @@ def test_what_the_newest_messages_refer_to_is_searched_too() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_without_a_new_message_of_a_user_nothing_is_searched() -> None:
-    """An answer, a result and a note of the application ask for nothing."""
+    """After an answer, a tool result or a meta message, the query is empty."""
     for newest in (TALK[:6], TALK[:5], [*TALK, meta("a note")], []):
         assert query_for(newest) == ""
 
 
 @pytest.mark.requirement("S2.51")
 def test_of_a_long_message_both_ends_are_searched() -> None:
-    """Up to 4,000 characters are searched whole, of more the first and the last 2,000, and 2,000 of earlier ones."""
+    """The query has at most 4,000 characters of the newest message, and 2,000 of each earlier one."""
     whole = "a" * 2_000 + "b" * 2_000
     assert query_for([user(whole)]) == whole
     assert query_for([user("a" * 2_000 + "xyz" + "b" * 2_000)]) == f"{'a' * 2_000}\n{'b' * 2_000}"

@@ -252,7 +252,7 @@ def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
 
 @pytest.mark.requirement("S4.38")
 def test_a_summary_has_space_up_to_the_ceiling() -> None:
-    """The longest summary that has space fits under the ceiling with its message, and one token more has none."""
+    """The longest summary that has space fits under the ceiling with its message; one token more does not fit."""
     plain = call()
     space = 1_000 - 900 - frame(plain, NO_PARTS) - JOINTS
     assert plain.meter.counter.text(" one" * space) == space
@@ -264,7 +264,7 @@ def test_a_summary_has_space_up_to_the_ceiling() -> None:
 
 @pytest.mark.requirement("S4.38")
 def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> None:
-    """One that has no end of a sentence there, or that would lose more than a quarter, is left for the gate."""
+    """A summary that would lose more than a quarter, or has no sentence to end at, stays whole."""
     plain, sentence = call(), "The user asked for the next number."
     body = " ".join([sentence] * 20)
     size = plain.meter.counter.text(body)
@@ -284,7 +284,7 @@ def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> Non
 
 @pytest.mark.requirement("S0.51")
 def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_result() -> None:
-    """It never stands between a call and its result."""
+    """The summary is never between a call and its result."""
     messages = numbered([user("a"), asks("x"), result("x", "long"), user("b")])
     summary, short = summary_message("s", "one"), messages[2].model_copy(update={"content": "l"})
     after = applied_to(messages, drop=[], clip={"m2": short}, summary=summary)
@@ -293,7 +293,7 @@ def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_
 
 @pytest.mark.requirement("S3.23")
 def test_the_shortest_summary_is_that_of_the_last_level() -> None:
-    """New system messages leave room for it, with the sentence about a step that was removed."""
+    """Its size includes the sentence about a removed step; new system messages leave room for this size."""
     for plain in (call(200), call(200, 1.5)):
         last = demand(plain, trigger="manual", before=300, last=True)
         assert shortest_summary(plain) == last.summary + last.step_notice

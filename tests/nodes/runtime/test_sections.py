@@ -33,7 +33,7 @@ class Scripted(ReplyingSummarizer):
         self.replies = replies
 
     def summarize(self, request: SummaryRequest) -> Any:
-        """Give the next."""
+        """Return the next reply, with the name of its model."""
         super().summarize(request)
         number = len(self.requests)
         text = self.replies[number - 1] if number <= len(self.replies) else GOOD.format(number)
@@ -200,7 +200,7 @@ class Renamed(Scripted):
     """A summarizer whose replies come from one model after another: m1, m2 and so on."""
 
     def summarize(self, request: SummaryRequest) -> Any:
-        """Give the next."""
+        """Return the next reply, with the name of its model."""
         return replace(super().summarize(request), model=f"m{len(self.requests)}")
 
 

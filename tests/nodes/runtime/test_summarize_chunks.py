@@ -31,7 +31,7 @@ class Numbering(ReplyingSummarizer):
     """A summarizer that numbers its summaries."""
 
     def summarize(self, request: SummaryRequest) -> Any:
-        """Give the next."""
+        """Return the next reply, with the name of its model."""
         super().summarize(request)
         number = len(self.requests)
         return Reply(
@@ -199,7 +199,7 @@ def test_rules_are_asked_for_where_messages_are_shown_and_facts_stand_beside_the
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("limit", "shown"), [(120, 2), (119, 1), (1_000, 3)])
 def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int, shown: int) -> None:
-    """They take a tenth of what the summarizer may read at once."""
+    """The rules may take a tenth of the tokens that the summarizer reads at once."""
     rules = ["Always answer in English.", "Never delete any files.", "Always use metric units."]
     facts = facts_of(
         numbered([HumanMessage(rule) for rule in rules]), None, budget=400, counter=WORDS, rules_first=400
@@ -213,7 +213,7 @@ def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int,
 
 @pytest.mark.requirement("S0.27")
 def test_the_time_for_summaries_runs_out() -> None:
-    """Seconds pass by the clock, one that is set back takes none, and none are left after the end."""
+    """The time left follows the clock, does not shrink if the clock is set back, and is 0 after the end."""
     clock = Clock()
     time = TimeLeft(10, clock)
     assert (time.passed(), time.left()) == (0, 10)

@@ -94,7 +94,7 @@ def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: in
 def test_an_input_may_be_shortened_until_it_is_read_and_leave_then(
     messages: list[AnyMessage], long_input: Literal["keep", "summarize"], shortened: set[int], yields: set[int]
 ) -> None:
-    """Unless the settings keep it, or it is pinned or answered."""
+    """It stays whole if the settings say so, or if it is pinned or answered."""
     chooser = Selector(Transcript(numbered(messages)), CompactionSettings(long_input=long_input), Meter(COUNTER, 0))
     assert (chooser.shortened_input, chooser.yielding_input) == (shortened, yields)
     assert chooser.shortens_input(Selection(floor=0, clip={0: messages[0]})) == bool(shortened)

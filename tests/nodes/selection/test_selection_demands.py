@@ -107,7 +107,7 @@ def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
 
 @pytest.mark.requirement("S0.18")
 def test_a_result_with_all_rounds_must_leave_a_third_of_the_way_to_the_aim() -> None:
-    """Nearer to the ceiling, the next turn would compact again."""
+    """A result nearer to the ceiling would make the next turn compact again."""
     assert [demand(ceiling, aim).roomy for ceiling, aim in ((900, 600), (901, 600), (600, 600))] == [800, 801, 600]
 
 
@@ -125,7 +125,7 @@ def test_a_result_with_all_rounds_must_leave_a_third_of_the_way_to_the_aim() -> 
 def test_an_earlier_summary_leaves_where_a_new_one_is_written(
     mode: str, aim: int, *, summarize: bool | None, summary_leaves: bool
 ) -> None:
-    """It is in the new one; without a new one it stays."""
+    """The new summary contains the earlier one; without a new summary, the earlier one stays."""
     chooser = selector([summary_message("s", "c"), *text_rounds(3)], summary_mode=mode)
     choice = Choice(drop=frozenset({1, 2}), summarize=summarize)
     found = chooser.resolve(demand(10**6, aim), choice)
@@ -136,7 +136,7 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
 @pytest.mark.requirement("S0.51")
 @pytest.mark.parametrize(("by_model", "leaves"), [(True, True), (False, False)])
 def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, leaves: bool) -> None:
-    """Then its summary takes over the earlier one; a digest would have nothing to add."""
+    """A model's new summary replaces the earlier one; without a model, nothing is summarized."""
     chooser = selector([summary_message("s", "c"), user("u"), asks("a"), result("a", " one" * 900), user("v")])
     clip = chooser.clip(frozenset({2, 3}), 100, 100, 50)
     wanted = Demand(before=10**6, ceiling=10**6, aim=10**6, summary=50, by_model=by_model)
@@ -146,7 +146,7 @@ def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, le
 
 @pytest.mark.requirement("S0.10")
 def test_a_summary_alone_is_not_worth_a_new_one() -> None:
-    """Unless the request does not fit otherwise."""
+    """An earlier summary is replaced alone only if the request does not fit otherwise."""
     chooser = selector([summary_message("s" * 99, "c"), *text_rounds(3)])
     choice = Choice(drop=frozenset({0}))
     size = chooser.tokens(frozenset(), {})
@@ -156,7 +156,7 @@ def test_a_summary_alone_is_not_worth_a_new_one() -> None:
 
 @pytest.mark.requirement("S2.26")
 def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
-    """The last part, where none follows; what stays is in none, and parts of nothing go."""
+    """A message after the last part joins the last part; kept messages and empty parts are left out."""
     parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
     choice = Choice(drop=frozenset({0, 1, 2, 3, 5}), sections=parts)
     chooser = selector(text_rounds(4))
@@ -176,7 +176,7 @@ def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
     ],
 )
 def test_a_summary_is_owed_where_the_goal_leaves(messages: list[AnyMessage], drop: set[int], *, owes: bool) -> None:
-    """The goal is the user's first message, unless an earlier summary tells it."""
+    """The goal is the user's first message; an earlier summary already contains it."""
     for settings, owed in (({}, False), ({"key_information": ("goal",)}, owes)):
         found = selector(messages, **settings).selection(demand(10**6), frozenset(drop), {}, floor=0)
         assert found.owes_summary is owed

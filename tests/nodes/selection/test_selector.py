@@ -319,7 +319,7 @@ def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
     ],
 )
 def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, Any], *, stays: bool) -> None:
-    """Unless a rule of its own takes it."""
+    """A message of such a kind leaves only if a rule in `type_rules` removes it."""
     strategy = HumanMessage("Ask the other agent.", additional_kwargs={"compaction": {"kind": kind}})
     chooser = selector([user("u"), strategy, AIMessage("a")], type_rules=rules)
     assert chooser.pinned == ({1} if stays else set())
@@ -327,7 +327,7 @@ def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, An
 
 @pytest.mark.requirement("S2.36", "S0.10")
 def test_a_pinned_result_is_measured_with_its_whole_block() -> None:
-    """Once, however many of its messages are pinned; system messages are the header's."""
+    """The block counts once, even if several of its messages are pinned; system messages are not counted."""
     messages = [SystemMessage("s"), pinned("u"), asks("a", "b"), result("a"), user("v"), result("b"), AIMessage("c")]
     chooser = selector(messages, pins=("m3", "m5"))
     assert chooser.pinned >= {1, 2, 3, 5}

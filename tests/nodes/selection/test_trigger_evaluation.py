@@ -80,7 +80,7 @@ def test_each_unit_waits_by_itself(unit: Unit, in_vain: dict[Unit, int], *, fire
 @pytest.mark.requirement("C3", "S3.26")
 @pytest.mark.parametrize(("unit", "count"), [("rounds", 2), ("messages", 4), ("events", 5)])
 def test_each_unit_counts_what_it_names(unit: Unit, count: int) -> None:
-    """Rounds are what people say; messages are all but system messages, which are events too."""
+    """Rounds are user messages; messages are all but system messages; events are all messages."""
     said = [SystemMessage("rules"), HumanMessage("one"), AIMessage("a"), meta("m"), HumanMessage("two")]
     assert counted(said, unit) == count
 
@@ -97,7 +97,7 @@ def test_each_unit_counts_what_it_names(unit: Unit, count: int) -> None:
     ],
 )
 def test_a_count_says_what_it_demands(unit: Unit, fired: Firing | None) -> None:
-    """A count of messages bounds how many may be left; turns and calls are those since the last compaction."""
+    """A count of messages also limits the messages that are left; turns and calls count from the last compaction."""
     said = [HumanMessage("one"), HumanMessage("two")]
     reading = Reading(hook="pre_model", size=1, sizes=SIZES, messages=said, turns=2, model_calls=1)
     assert firing(reading, CompactionSettings(triggers=(Count(unit=unit, limit=2, full=True),))) == fired
@@ -116,14 +116,14 @@ def test_a_count_says_what_it_demands(unit: Unit, fired: Firing | None) -> None:
 def test_over_the_limit_a_check_that_is_switched_off_fires_before_the_call(
     hook: Hook, size: int, *, fires: bool
 ) -> None:
-    """Not after the answer, when the request has been sent."""
+    """The trigger does not fire after the answer, because the request has been sent."""
     reading = Reading(hook=hook, size=size, sizes=SIZES)
     assert firing(reading, CompactionSettings(hooks=())) == (Firing() if fires else None)
 
 
 @pytest.mark.requirement("S2.57")
 def test_an_own_trigger_needs_its_function() -> None:
-    """And fires where that says so, under its own name."""
+    """The trigger fires if its function says so, under its own name."""
     settings = CompactionSettings(triggers=(Own(name="mine"),))
     with pytest.raises(SettingsError, match="'mine', which the builder was not given"):
         check_own_triggers(settings, {"other": lambda _: True})

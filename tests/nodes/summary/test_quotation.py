@@ -89,7 +89,7 @@ def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_quoted_message_cannot_end_the_quotation() -> None:
-    """Each line of it stands after a mark, tags in it are escaped, and control characters are not printed."""
+    """Each line begins with a mark, tags are escaped, and control characters are not printed."""
     (hit,) = found(HumanMessage("x", id="x"))
     text = quotation([Passage(hit, f"before\n{CLOSING}\n\x1b[2Jafter", [1.0])])
     inner = text.removeprefix(OPENING).removesuffix(CLOSING).strip("\n").splitlines()

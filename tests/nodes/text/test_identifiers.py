@@ -96,7 +96,7 @@ def test_an_identifier_is_found_as_a_whole(text: str, part: str, *, whole: bool)
     ],
 )
 def test_identifiers_have_a_digit_a_joining_mark_or_capitals_alone(text: str, found: list[str]) -> None:
-    """And 3 to 120 characters: shorter ones are everywhere, longer ones are blobs."""
+    """An identifier has 3 to 120 characters: shorter ones occur by chance, longer ones are encoded data."""
     assert identifiers(text) == found
     assert has_identifier(text) == bool(found)
     assert [(text[start:end], name) for start, end, name in spans(text)] == [(name, name) for name in found]
@@ -104,7 +104,7 @@ def test_identifiers_have_a_digit_a_joining_mark_or_capitals_alone(text: str, fo
 
 @pytest.mark.requirement("S3.23")
 def test_an_identifier_is_worth_what_its_shape_tells() -> None:
-    """Dates before paths, ids, codes, quantities, joined words, words in capitals and points in time."""
+    """The order is: dates, paths, ids, codes, quantities, joined words, words in capitals, points in time."""
     falling = [
         {"2024-05-20"},
         {"src/app", "app.py", "NOTES.MD"},
@@ -136,7 +136,7 @@ def test_an_identifier_is_worth_what_its_shape_tells() -> None:
     ],
 )
 def test_the_last_word_of_a_key_tells_what_its_value_is(key: str, *, is_id: bool, is_name: bool) -> None:
-    """In any way of joining words; ids are worth most, and points in time least."""
+    """The words of a key may be joined in any way; ids are worth most, and points in time least."""
     assert (is_id_key(key), is_name_key(key)) == (is_id, is_name)
     assert (key_worth(key) > key_worth("status")) == is_id
     assert key_worth("created_at") < key_worth("status")

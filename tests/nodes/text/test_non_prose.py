@@ -51,7 +51,7 @@ def test_a_summary_that_names_the_sides_is_none(text: str) -> None:
     ],
 )
 def test_a_tool_call_is_no_summary(text: str) -> None:
-    """As JSON, as a function's call, or in the notation of a model."""
+    """The call is JSON, the call of a function, or in the notation of a model."""
     assert is_call(text)
 
 
@@ -68,7 +68,7 @@ def test_a_tool_call_is_no_summary(text: str) -> None:
     ],
 )
 def test_a_summary_that_tells_of_a_call_is_none(text: str) -> None:
-    """A name alone, arguments alone, or prose in which a call occurs."""
+    """A name alone, arguments alone, or prose that mentions a call are no call."""
     assert not is_call(text)
 
 
@@ -92,7 +92,7 @@ CODE = "import os\nreturn x\n"
     ],
 )
 def test_code_and_data_are_no_summary(text: str) -> None:
-    """A page, an error, JSON, a block of a programming language, or code that is three fifths of the text."""
+    """Data are a web page, an error, JSON, a block of code, or a text of which three fifths are code."""
     assert is_data(text)
 
 
@@ -110,7 +110,7 @@ def test_code_and_data_are_no_summary(text: str) -> None:
     ],
 )
 def test_a_summary_with_some_code_is_none(text: str) -> None:
-    """One line of code, less than three fifths, or a block of prose."""
+    """One line of code, less than three fifths of code, or a block of prose may be in a summary."""
     assert not is_data(text)
 
 
@@ -120,12 +120,12 @@ PROSE = "".join(f"{number}. Parcel {number * number + 7} went to shop {number * 
 @pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("text", ["ha " * 100, f"{PROSE}{'and so on, ' * 40}", f"{'the end. ' * 100}{PROSE}"])
 def test_a_loop_is_no_summary(text: str) -> None:
-    """The whole text, its beginning or its end repeats itself."""
+    """A loop is a text whose whole, beginning or end repeats itself."""
     assert is_repetitive(text)
 
 
 @pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("text", ["", "ok", PROSE, "The order is open."])
 def test_a_list_of_similar_lines_is_no_loop(text: str) -> None:
-    """Each line says something else."""
+    """Each line has other content."""
     assert not is_repetitive(text)

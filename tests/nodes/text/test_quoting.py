@@ -43,14 +43,14 @@ def test_a_text_of_others_stands_on_one_line(text: str, limit: int | None, line:
     ],
 )
 def test_a_text_is_cut_at_the_end_of_a_word(text: str, limit: int, expected: str) -> None:
-    """Unless more than half of the allowed length would be lost by it."""
+    """The cut is inside a word if more than half of the allowed length would be lost otherwise."""
     assert clip(text, limit) == expected
     assert len(expected) <= limit
 
 
 @pytest.mark.requirement("S3.23")
 def test_a_value_with_a_space_shows_where_it_ends() -> None:
-    """It stands in quotes; a value of one word does not."""
+    """A value with a space is in quotes; a value of one word is not."""
     assert [quoted_if_spaced(value) for value in ("KX-1", 'Mia "M" Li')] == ["KX-1", "\"Mia 'M' Li\""]
 
 
@@ -69,7 +69,7 @@ def test_a_value_with_a_space_shows_where_it_ends() -> None:
     ],
 )
 def test_code_and_quoted_lines_are_not_a_users_own_words(text: str, own: str) -> None:
-    """Fences of either kind and of any length, up to the end of the text where one is not closed."""
+    """A fence may be of either kind and any length; one that is not closed reaches to the end of the text."""
     assert " ".join(without_quotations(text).split()) == own
 
 

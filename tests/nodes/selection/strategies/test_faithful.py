@@ -152,7 +152,7 @@ def chooser(messages: list[AnyMessage]) -> Selector:
 
 @pytest.mark.requirement("S3.23")
 def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> None:
-    """From all that fills the aim down to nothing but what must stay."""
+    """The tails range from the longest that fits the aim to only the messages that must stay."""
     messages: list[AnyMessage] = [user("one two"), AIMessage("three four"), asks("a"), result("a"), AIMessage("five")]
     selector = chooser(messages)
     every = selector.tokens(frozenset(), {})
@@ -166,7 +166,7 @@ def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> Non
 
 @pytest.mark.requirement("S3.23", "S4.40")
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
-    """Half of the aim with a summary beside it, all of it with a summary, and all of it without one."""
+    """The last three choices fill half of the aim and all of it beside a summary, and all of it without a summary."""
     messages = [*conversation(3)]
     selector = chooser(messages)
     demand = Demand(before=10**6, ceiling=200, aim=200, summary=40, least=40)
