@@ -172,8 +172,8 @@ def demand(
     told = {} if last or key_information is None else key_information
     format_choice = _format_choice(call.settings, 1, last=last)
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
-    framed, body = frame(call, around), _least(call)
-    least = framed + (_notice(call) if last else body)
+    framed, body = frame(call, around), _notice(call) if last else _least(call)
+    least = framed + body
     by_model, spacious = not extracted and not last, call.fills_window and extracted and not last
     if by_model and call.fills_window:
         body = call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20))

@@ -114,6 +114,21 @@ def test_the_last_level_reserves_no_more_than_its_notice() -> None:
     assert compacted(history, least(history, kept, COUNTER) + 70, kept) is not None
 
 
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("left", [28, 40, 55, 56, 60])
+def test_an_input_that_fits_beside_an_unfinished_step_and_the_notice_stays_whole(left: int) -> None:
+    """The last level compares the input with the tokens that its notice needs, not with those of a longer summary."""
+    step = [asks("a", "b", path="配置 " * 200), user("alpha " * 30), result("a", "alpha")]
+    history = numbered([*step, user("src/app.py " * 700)])
+    whole = least(history, CompactionSettings(tool_blocks_keep_recent=0, long_input="keep"), COUNTER, steps=True)
+    chosen = CompactionSettings(
+        tool_blocks_keep_recent=0, dialogue_rounds_keep_min=0, dialogue_beyond_keep=0, long_input="summarize"
+    )
+    found = compacted(history, whole + left, chosen)
+    assert found is not None
+    assert found[-1].content == history[-1].content
+
+
 @pytest.mark.requirement("B33", "B1", "B5")
 @settings(max_examples=60, deadline=None)
 @given(parts=st.lists(histories(max_size=12), min_size=2, max_size=4), share=st.floats(0.1, 0.8), chosen=options)

@@ -9,8 +9,8 @@ from langgraph_compaction.nodes import SettingsError, load_settings
 from tests.nodes.config.test_loading import env, section
 
 RATIO = (
-    "A compaction starts when the request reaches this share of the window. `None`: only the setting `triggers` "
-    "starts compactions."
+    "A compaction starts when the request reaches this share of the window. `None`: a compaction starts only if a "
+    "condition in `triggers` is met, or if the request is over the limit."
 )
 PREVIEW = "Number of tokens kept at the beginning of a shortened argument or result."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
