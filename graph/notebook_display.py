@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.tokens import texts_of
+from langgraph_compaction.nodes.conversation.tokens import joined_texts
 
 from .inspector.page import environment
 
@@ -49,5 +49,5 @@ def _row(one: BaseMessage | tuple[BaseMessage, BaseMessage]) -> tuple[str, str, 
 
 
 def _text(message: BaseMessage) -> str:
-    text = " ".join("\n".join(texts_of(message)).split())
+    text = " ".join(joined_texts(message).split())
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]} [... {len(text):,} characters]"

@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.patterns import Match, Pattern
 
 from ..text.nested_texts import map_texts, nested_texts
 from .message_marks import MARK, marks
-from .tokens import CALL_BLOCKS, MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
+from .tokens import CALL_BLOCKS, MEDIA_TOKENS, TokenCounter, arguments_json, joined_texts, media_blocks
 
 M = TypeVar("M", bound=BaseMessage)
 
@@ -65,7 +65,7 @@ def clip_result(
     Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
     With `recall` a last line names the handle, the hash by which the tool `recall` returns the original.
     """
-    media, text = media_blocks(message), "\n".join(texts_of(message))
+    media, text = media_blocks(message), joined_texts(message)
     size = counter.text(text)
     if size + MEDIA_TOKENS * media <= threshold:
         return message
@@ -80,7 +80,7 @@ def with_clipped_text(message: M, text: str, counter: TokenCounter, *, recall: b
 
     The media blocks of a result are removed, those of other messages stay.
     """
-    whole = "\n".join(texts_of(message))
+    whole = joined_texts(message)
     earlier = _at_end(_MARKER, whole)
     original = int(earlier[1]) if earlier else counter.text(whole)
     short = f"{text}\n[TRUNCATED original~{original} tokens]"

@@ -82,6 +82,11 @@ def texts_of(message: BaseMessage) -> list[str]:
     return texts
 
 
+def joined_texts(message: BaseMessage) -> str:
+    """Return the texts of a message (`texts_of`) as one text, each on a new line."""
+    return "\n".join(texts_of(message))
+
+
 def call_texts(message: AIMessage) -> list[str]:
     """Return every call of a message as `name(arguments-json)`, malformed calls with their unparsed arguments."""
     calls = [f"{call['name']}({arguments_json(call['args'])})" for call in message.tool_calls]

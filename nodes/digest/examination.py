@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..conversation.message_marks import is_real_user
-from ..conversation.tokens import texts_of
+from ..conversation.tokens import joined_texts, texts_of
 from ..text.identifiers import contains_whole, identifiers, words_of_key
 from ..text.quoting import one_line
 from .entry import LATER, Entry
@@ -64,7 +64,7 @@ def _values(body: str, old: Iterable[AnyMessage], spoken: Iterable[str]) -> Iter
 def _texts_in_fields(message: AnyMessage) -> Iterator[str]:
     """Yield the short texts in the fields of a result that is JSON, or of the arguments of calls."""
     if isinstance(message, ToolMessage):
-        given = [parsed("\n".join(texts_of(message)))]
+        given = [parsed(joined_texts(message))]
     else:
         given = [call["args"] for call in message.tool_calls] if isinstance(message, AIMessage) else []
     found = (leaf for value in given for *_, leaf in scalars(value))

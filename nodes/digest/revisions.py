@@ -93,9 +93,10 @@ _FREQUENT = """
     der die das und ein eine einen einer den dem des mit für auf von vor aus bei ich mir mich sie ihr wir uns ist
     sind war hat habe haben wird werden wenn was wie als auch noch schon gesagt
     los las una unos que con por para del sus mis les nos está están ser fue hay como pero más dije
-    les des une est que qui pour avec dans sur par pas plus mon mes vous nous ils elle cela été ont sont dit
-    uma dos das com por para que não seu sua meu minha foi são está mais
-    gli che con per del della delle nel una uno non sono stato mio mia più
+    pedí pedido dicho
+    les des une est que qui pour avec dans sur par pas plus mon mes vous nous ils elle cela été ont sont dit demandé
+    uma dos das com por para que não seu sua meu minha foi são está mais disse pedi
+    gli che con per del della delle nel una uno non sono stato mio mia più detto chiesto
     het een van voor met niet dat die mijn zijn wordt nog
     się nie jest jak dla czy żeby przez mnie moje
     что это как для при над под или был была было меня мне мой моя вам вас вы ваш они она его так если уже только
@@ -116,7 +117,8 @@ _KINDS = {
         フランス語 ドイツ語 日本語 中国語
         """,
         "<call>": "call calls calling phone phones telephone ring rings anrufen rufen rufe ruf anzurufen anruf"
-        " telefon appel appeler appelez llame llames llamen llamar llama llamada",
+        " telefon appel appeler appelez llame llames llamen llamar llama llamada"
+        " llamarme llamarnos llamame llamanos",
         "<mail>": "email emails e-mail e-mails mail mails mailing inbox",
         "<length>": "inch inches centimeter centimeters centimetre centimetres metric imperial feet meters metres",
     }.items()
@@ -275,6 +277,8 @@ class _Conversation:
         if not targets and not (kind == "revoking" and fresh[place].strength and self._has_firm_rule()):
             return
         text, at = one_line(_joined(parts), _SHOWN), fresh[place].at
+        if any(one.text in (text, fresh[place].text) for one in targets):
+            return  # a repetition changes nothing
         replaced = [] if kind in _TOUCHING else [one for one in targets if _replaces(text, one)]
         extended = [one for one in targets if one not in replaced]
         if kind in _TOUCHING and any(len(one.later) + len(text) >= _MOST_LATER for one in extended):

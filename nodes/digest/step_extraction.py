@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored
 
-from ..conversation.tokens import texts_of
+from ..conversation.tokens import joined_texts
 from ..conversation.transcript import Transcript
 from ..text.quoting import ELLIPSIS, one_line, quoted, quoted_if_spaced
 from .entry import Entry
@@ -76,12 +76,18 @@ def _name(view: Transcript, index: int, message: ToolMessage) -> str:
 
 def _failure(message: ToolMessage) -> str:
     """Return a failed result's error on one line; an empty string if the result is not a failure."""
-    text = "\n".join(texts_of(message)).strip()
+    text = joined_texts(message).strip()
     value = parsed(text)
     if isinstance(value, dict) and value.get("error"):
         return one_line(str(value["error"]), _ERROR)
-    if message.status != "error" and not _FAILED.match(text):
+    if message.status != "error" and (not _FAILED.match(text) or _is_denied(value)):
         return ""
     lines = text.splitlines() or [""]
     last_says_it = lines[0].startswith("Traceback")
     return one_line(lines[-1] if last_says_it else text, _ERROR)
+
+
+def _is_denied(value: object) -> bool:
+    """Whether the first key of a JSON object, or of the first one in a list, has an empty value or zero."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and bool(first) and not next(iter(first.values()))

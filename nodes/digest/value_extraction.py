@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.clipping import without_clip_marker
 from ..conversation.message_marks import is_real_user
-from ..conversation.tokens import encoded_json, texts_of
+from ..conversation.tokens import encoded_json, joined_texts
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers, identifiers_with_digit, is_capitalized_word, spans
 from ..text.quoting import one_line, quoted, quoted_if_spaced
@@ -33,7 +33,7 @@ _KEY_CHARS_READ = 4 * _KEY
 """Number of characters of a key that are read. The limit bounds the memory, because each value under the key repeats
 the key."""
 
-_MAX_DEPTH = 12
+_MAX_DEPTH = 13
 """How many levels of nested JSON are read."""
 
 _NAME, _AMOUNT, _WORD = 0.4, 0.25, 0.15
@@ -114,7 +114,7 @@ def _call_arguments(view: Transcript, index: int, position: int, at: int) -> Ite
 
 
 def _result(message: ToolMessage, at: int) -> Iterator[ExtractedValue]:
-    text = "\n".join(texts_of(message))
+    text = joined_texts(message)
     value = parsed(text)
     if isinstance(value, (dict, list)):
         yield from _json(value, "result", at)
@@ -158,7 +158,7 @@ def scalars(
     A key that is itself an identifier, as in `{"INV-7": {...}}`, is treated like the index of a list, because such an
     object lists things by their ids.
     """
-    if depth > _MAX_DEPTH or not isinstance(value, (dict, list)):
+    if depth >= _MAX_DEPTH or not isinstance(value, (dict, list)):
         yield path, row, key, value
         return
     inner = _dotted(path, key)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from ..conversation.clipping import with_clipped_text
-from ..conversation.tokens import texts_of
+from ..conversation.tokens import joined_texts
 from ..digest.digest import digest
 from ..digest.entry import Section
 from ..text.quoting import ELLIPSIS
@@ -47,7 +47,7 @@ def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) ->
     clip = dict(choice.clip)
     for index in selector.shortened_input:
         message = selector.view.messages[index]
-        text = "\n".join(texts_of(message))
+        text = joined_texts(message)
         size = selector.meter.counter.text(text)
         rest = selector.tokens(choice.drop, choice.clip) - selector.meter.scaled(size)
         free = selector.meter.unscaled(demand.ceiling - (choice.summary or 0) - rest) - _MARKER

@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
 from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
-from ..conversation.tokens import TokenCounter, texts_of
+from ..conversation.tokens import TokenCounter, joined_texts
 from ..text.identifiers import identifiers, kind_worth
 from ..text.quoting import one_line
 from .recall_answer import GAP, headline, pieces_of
@@ -132,7 +132,7 @@ class _Choice:
     """Chooses the pieces that add the most, and knows what need not be quoted again."""
 
     def __init__(self, found: Sequence[SearchHit], query: str, shown: frozenset[str]) -> None:
-        self.cut = [_in_pieces("\n".join(texts_of(one.message))[:_MOST_CHARS]) for one in found]
+        self.cut = [_in_pieces(joined_texts(one.message)[:_MOST_CHARS]) for one in found]
         self.places: dict[int, set[int]] = {}
         """The places of the chosen pieces, by the rank of their message."""
         self._known = set(shown)

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
 
-from ..conversation.tokens import TokenCounter, texts_of
+from ..conversation.tokens import TokenCounter, joined_texts
 
 MOST_FOUND = 16
 """Maximum number of archived messages that an answer shows."""
@@ -67,7 +67,7 @@ def _shown(
 
 def _size(message: BaseMessage, most: int, counter: TokenCounter) -> int:
     """Return the tokens of a message; more than `most` of a text that is so long that it need not be counted."""
-    text = "\n".join(texts_of(message))
+    text = joined_texts(message)
     return most + 1 if len(text) > most * _MOST_CHARS else counter.text(text)
 
 
@@ -87,7 +87,7 @@ def _removal(one: SearchHit, before: SearchHit | None) -> str:
 
 def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: TokenCounter) -> str:
     """Return a message's text, or, if it does not fit, the pieces around those with most of the query's words."""
-    text = "\n".join(texts_of(message))
+    text = joined_texts(message)
     if _size(message, max_tokens, counter) <= max_tokens:
         return text
     low, high = _PIECES
@@ -127,7 +127,7 @@ def pieces_of(text: str, size: int) -> list[str]:
 def _cut(line: str, size: int) -> Iterator[str]:
     at = 0
     while len(line) - at > size:
-        window = line[at + 1 : at + size + 1]
+        window = line[at + 1 : at + size]
         length = 2 + max(map(window.rfind, _ENDS))
         length = length if length > 1 else size
         yield line[at : at + length]

@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.nodes.conversation.tokens import texts_of
+from langgraph_compaction.nodes.conversation.tokens import joined_texts
 
 from ...history import parted
 from ...offline_edit import newest
@@ -102,7 +102,7 @@ def _lines(messages: list[BaseMessage]) -> list[str]:
 
 
 def _text(message: BaseMessage) -> str:
-    return "\n".join(texts_of(message))
+    return joined_texts(message)
 
 
 def line_of(message: BaseMessage, *, whole: bool) -> Text:

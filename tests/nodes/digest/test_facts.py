@@ -388,6 +388,14 @@ def test_an_error_is_told_with_the_tool_that_failed(message: ToolMessage, tool: 
     [
         ('{"error": "no seats", "seats": 0}', "success", "no seats"),
         ('{"seats": 3, "error": null}', "success", None),
+        *(
+            (f'{{"error": {empty}, "seats": 3}}', "success", None)
+            for empty in ("null", "false", '""', "[]", "{}", "0")
+        ),
+        ('[{"error": null, "seats": 3}]', "success", None),
+        ('{"failed": 0, "passed": 12}', "success", None),
+        ('{"failed": 2, "passed": 12}', "success", "{'failed': 2, 'passed': 12}"),
+        ('{"error": null, "seats": 3}', "error", "{'error': null, 'seats': 3}"),
         ("Traceback (most recent call last):\n  File x\nValueError: bad row", "success", "ValueError: bad row"),
         ("build failed: two tests", "success", "build failed: two tests"),
         ("Error: no seats\nTry another day.", "success", "Error: no seats Try another day."),

@@ -222,6 +222,7 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
         (RULE, "Email about the order is fine. Forget what I said before."),
         (RULE, "Forget my rule on email. It is fine."),
         ("Никогда не звоните мне.", "Я передумал. Звоните мне."),
+        ("Nunca me llames.", "Olvida lo que pedí. Puedes llamarme."),
         ("Ne m'appelez jamais.", "Oubliez ce que j'ai demandé. Vous pouvez m'appeler."),
         ("不要给我打电话。", "我改主意了。可以给我打电话。"),
     ],
@@ -229,6 +230,22 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
 def test_two_sentences_that_revise_together_are_shown_as_they_were_said(rule: str, later: str) -> None:
     """The two sentences keep their order, with a space between them if their script has spaces."""
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("said", [RULE, "On reflection email is fine, forget what I said about that."])
+def test_a_sentence_that_is_repeated_is_not_its_own_revision(said: str) -> None:
+    """The sentence is shown once, in one digest and in the next."""
+    one, both = told(RULE, said), told(RULE, said, said)
+    assert both.text == one.text
+    assert both.text.count(said) == told(said, previous=one).text.count(said) == 1
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_rule_that_is_given_again_revises_what_took_it_back() -> None:
+    """The user bans, permits, and bans again in the same words: the ban is shown beside the permission."""
+    text = told(RULE, "You can email me about the order now, forget that rule.", RULE).text
+    assert f"- You can email me about the order now, forget that rule. (later: {RULE})" in text
 
 
 @pytest.mark.requirement("S3.23")
