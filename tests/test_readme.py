@@ -334,11 +334,11 @@ def survival_rows() -> Iterator[str]:
         ("trim_messages", "`trim_messages`"),
         ("random exchanges", "random exchanges, mean of five"),
         ("langchain: newest sentences, 50% kept", "LangChain's `SummarizationMiddleware`"),
-        ("langchain: digest, 10% kept", "the same, given our digest"),
+        ("langchain: digest, 10% kept", "LangChain's middleware, with the digest of this package"),
         ("deepagents: newest sentences, 50% kept", "deepagents"),
-        ("deepagents: digest, 10% kept", "the same, given our digest"),
+        ("deepagents: digest, 10% kept", "deepagents, with the digest of this package"),
         ("langmem: newest sentences, 50% kept", "langmem"),
-        ("langmem: digest, 10% kept", "the same, given our digest"),
+        ("langmem: digest, 10% kept", "langmem, with the digest of this package"),
         ("selective", "`compact_messages`"),
         ("faithful", '`compact_messages`, `preset="faithful"`'),
     ):
@@ -392,13 +392,13 @@ def found_rows() -> Iterator[str]:
     }
     for query, part, words in (
         ("message", "tuned with", "the user's next message, 60 questions"),
-        ("message", "others", "the user's next message, 21 others"),
+        ("message", "others", "the user's next message, the 21 other questions"),
         (
             "auto_recall",
             "tuned with",
             "the query that `auto_recall` makes from the message and the view, 60 questions",
         ),
-        ("auto_recall", "others", "the same, 21 others"),
+        ("auto_recall", "others", "the query that `auto_recall` makes, the 21 other questions"),
     ):
         yield line(words, [found[part, query, search] for search in ("recall", "BM25 with stems")])
 

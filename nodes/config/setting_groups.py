@@ -19,8 +19,8 @@ class EverydaySettings(Frozen):
     """Most applications use only these ten settings."""
 
     context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
-    """Number of tokens that the model accepts, including its answer. `None`: the value of `max_input_tokens` in the
-    model's profile."""
+    """Number of tokens of the model's context window, which holds the request and the answer. `None`: the value of
+    `max_input_tokens` in the model's profile. For gpt-5 this value counts only the request."""
 
     preset: Preset = Field(default="selective", title="Preset")
     """The set of defaults to start from. A setting that you do not give has the preset's value."""
@@ -75,8 +75,9 @@ class TriggerSettings(Frozen):
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
     """Keep the trigger below the limit, so that a request which reaches the trigger can still be sent. The distance
-    is at least 2 % of the window, or half the distance between limit and aim (the size that a compaction tries to
-    reach) if this is less. If false, the trigger may be as high as the limit."""
+    between trigger and limit is at least 2 % of the window. If half the distance between the limit and the aim (the
+    size that a compaction tries to reach) is smaller, this half is enough. If false, the trigger may be as high as
+    the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
     """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
@@ -152,7 +153,8 @@ class SummarySettings(Frozen):
     the window, or nine tenths of the limit if this is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
-    """Seconds after which a call of the summarizer counts as failed."""
+    """Seconds after which a request to the summarizer counts as failed. They include the repeated calls after an
+    error, and the pauses between them."""
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
     """Seconds after which a compaction makes no further call of a summarizer. One deadline applies to all calls,
