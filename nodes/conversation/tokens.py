@@ -255,9 +255,21 @@ def _approximate_count(text: str) -> int:
     return wide + math.ceil((len(text) - wide) / 4)
 
 
+_WIDE_FIRST_BYTES = bytes(range(0xE3, 0xF5))
+_WIDE_FIRST_PAIRS = tuple(bytes([0xE2, second]) for second in range(0xBA, 0xC0))
+"""The first byte, or the first two bytes, of each character from U+2E80 on in UTF-8."""
+
+
 def _wide_characters(text: str) -> int:
-    """Return the number of Chinese, Japanese, Korean and other wide characters of a text."""
-    return 0 if text.isascii() else sum(character >= "⺀" for character in text)
+    """Return the number of Chinese, Japanese, Korean and other wide characters of a text.
+
+    Bytes are counted, because a loop over the characters takes five to fifteen times as long.
+    """
+    if text.isascii():
+        return 0
+    encoded = text.encode("utf-8", "surrogatepass")
+    others = encoded.translate(None, _WIDE_FIRST_BYTES)
+    return len(encoded) - len(others) + sum(map(encoded.count, _WIDE_FIRST_PAIRS))
 
 
 def chars_counter(divisor: int) -> TokenCounter:

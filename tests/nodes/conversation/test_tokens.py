@@ -1,4 +1,5 @@
 import datetime as dt
+import math
 import socket
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,17 @@ def test_arguments_that_are_no_json_count_as_their_text() -> None:
 def test_the_approximation_knows_wide_scripts() -> None:
     """Four characters of an alphabet are a token, rounded up, and so is each character of Chinese."""
     assert [APPROXIMATE.text(text) for text in ("", "a", "abcd", "abcde", "配置", "配置abcd")] == [0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.requirement("I17")
+def test_every_character_from_the_first_wide_one_on_counts_as_one_token() -> None:
+    """U+2E80 is the first wide character; a surrogate without its pair, which UTF-8 cannot encode, counts too."""
+    borders = (0x7F, 0x7FF, 0xFFF, 0x1FFF, 0x2DFF, 0x2E7F, 0x2E80, 0x2FFF, 0x3000, 0xD7FF, 0xD800, 0xFFFF, 0x10FFFF)
+    for code in borders:
+        assert APPROXIMATE.text(chr(code) * 8) == (8 if code >= 0x2E80 else 2)
+    mixed = "".join(map(chr, range(0, 0x30000, 7)))
+    wide = sum(character >= "\u2e80" for character in mixed)
+    assert APPROXIMATE.text(mixed) == wide + math.ceil((len(mixed) - wide) / 4)
 
 
 @pytest.mark.requirement("S0.14")
