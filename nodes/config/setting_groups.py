@@ -188,13 +188,13 @@ class FactSettings(Frozen):
     one of the added facts."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room that facts may take, in addition to the usual size of a summary. Beside a model's summary,
-    the user's rules come first and may take up to three times this share; all other facts may then take up to this
-    share."""
+    """Share of the room that facts may take, in addition to the usual size of a summary. If a model writes the
+    summary, the user's rules come first and may take up to three times this share; all other facts may then take up
+    to this share."""
 
 
 class KeyInformationSettings(Frozen):
-    """Key information is text that the model sees beside every summary, for example the goal of the conversation."""
+    """Key information is text that the model sees next to every summary, for example the goal of the conversation."""
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information: sources")
     """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`, and
