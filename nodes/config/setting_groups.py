@@ -188,9 +188,9 @@ class FactSettings(Frozen):
     one of the added facts."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room that facts may take, in addition to the usual size of a summary. If a model writes the
-    summary, the user's rules come first and may take up to three times this share; all other facts may then take up
-    to this share."""
+    """A share of the room, for facts. A summary that is made without a model may be longer by this share. Next to a
+    summary that a model writes, the user's rules may take up to three times this share, and all other facts may take
+    this share once more."""
 
 
 class KeyInformationSettings(Frozen):

@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply
 from langgraph_compaction.nodes.conversation.clipping import recall_line
@@ -25,6 +25,7 @@ from langgraph_compaction.nodes.runtime.engine import (
     propose,
     shortest_summary,
     summary_budget,
+    summary_parts,
 )
 from langgraph_compaction.nodes.selection.selector import Selection
 from langgraph_compaction.nodes.summary.fallback_chain import Level, after_failure, fallback_chain_of, strategy
@@ -297,3 +298,18 @@ def test_the_shortest_summary_is_that_of_the_last_level() -> None:
     for plain in (call(200), call(200, 1.5)):
         last = demand(plain, trigger="manual", before=300, last=True)
         assert shortest_summary(plain) == last.summary + last.step_notice
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_kept_message_after_the_removed_ones_revises_a_removed_rule() -> None:
+    """The facts beside the summary show the rule as its earlier form; a message before the rule revises nothing."""
+    rule, later = user("Never email me about the order."), user("On reflection email is fine, forget that rule.")
+    plain = call(preset="selective")
+
+    def facts(*messages: AnyMessage) -> str:
+        view = numbered(list(messages))
+        drop = [index for index, message in enumerate(view) if message.text in (rule.text, "Noted.")]
+        return summary_parts(plain, OWN, view, drop, tokens=1_000, ceiling=6_000).facts.text
+
+    assert f"(was: {rule.text})" in facts(rule, AIMessage("Noted."), later)
+    assert "(was: " not in facts(later, AIMessage("Well."), rule, AIMessage("Noted."))
