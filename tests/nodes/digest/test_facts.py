@@ -13,6 +13,7 @@ from langgraph_compaction.nodes.digest.rules_and_requests import (
     FIRM,
     MILD,
     STRONG,
+    rules,
     rules_of,
     sentences_of,
     strength_of,
@@ -20,7 +21,7 @@ from langgraph_compaction.nodes.digest.rules_and_requests import (
 from langgraph_compaction.nodes.digest.step_extraction import errors, steps
 from langgraph_compaction.nodes.digest.value_extraction import extract_values, scalars
 from langgraph_compaction.nodes.text.identifiers import identifiers
-from tests.histories import asks, meta, result
+from tests.histories import asks, meta, result, user
 
 PROFILE = {
     "name": {"first_name": "Mia", "last_name": "Li"},
@@ -432,3 +433,16 @@ def test_an_identifier_that_only_the_assistant_mentions_is_worth_less() -> None:
     spoken: list[list[AnyMessage]] = [[AIMessage(said)], [HumanMessage(said)], [HumanMessage(said), AIMessage(said)]]
     worth = [max(entry.worth for entry in facts(old, 0)) for old in spoken]
     assert worth == sorted(set(worth))
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_rule_in_the_middle_of_a_long_message_is_worth_less() -> None:
+    """The first two and the last two sentences keep their worth; from eight sentences on, the others lose some."""
+    rule, other = "Never email order {}.", "The parcel of order {} arrived on the same day as the others did."
+    for length, middle in ((8, 1.0), (32, 0.5)):
+        for place in (0, 1, 2, length // 2, length - 3, length - 2, length - 1):
+            said = [(rule if at == place else other).format(at) for at in range(length)]
+            (found,) = [entry for entry in rules([user(" ".join(said))], 0) if "Never" in entry.value]
+            (alone,) = rules([user(rule.format(place))], 0)
+            is_edge = place < 2 or place >= length - 2
+            assert found.worth == pytest.approx(alone.worth * (1.0 if is_edge else middle)), (length, place)
