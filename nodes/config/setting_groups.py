@@ -45,7 +45,8 @@ class EverydaySettings(Frozen):
     instead of the window."""
 
     summary_instructions: str | None = Field(default=None, title="Summary: additional instructions")
-    """Text added to the prompt of every summary, for example a list of the facts that every summary has to keep."""
+    """Text added to the prompt of every summary, for example a list of the facts that every summary has to keep.
+    `None`: no text is added."""
 
     language: Language = Field(default="en", title="Language")
     """Language of the prompts for summaries and of the fixed text around a summary."""
@@ -114,7 +115,8 @@ class SummarySettings(Frozen):
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
     request is still larger than the target after messages were removed. `last_resort`: only if no strategy makes
-    enough room; the summary then replaces the whole conversation."""
+    enough room; the summary then replaces the whole conversation. What the strategies `sliding_window`,
+    `importance`, `key_events` and `incremental` remove is summarized in every mode."""
 
     summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="Summary: scope")
     """Which messages the summary replaces. `old_part`: the messages that the strategy does not keep. `all`: the whole

@@ -120,7 +120,8 @@ class StrategySettings(Frozen):
 
     sliding_window_size: PositiveInt = Field(default=9, title="sliding_window: messages kept")
     """Number of the newest messages that the strategy `sliding_window` keeps. If the oldest of them belongs to a tool
-    block, the whole block is kept."""
+    block, the whole block is kept. If the conversation has at most twice this number of messages, the strategy
+    removes nothing."""
 
     sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
     """Let `sliding_window` count the model's messages and all other messages separately. With
@@ -144,7 +145,8 @@ class StrategySettings(Frozen):
 
     incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
     """Size of the chunks into which the strategy `incremental` divides the conversation, in the unit
-    `incremental_chunk_unit`. The newest chunk stays in the view; every other chunk gets its own summary."""
+    `incremental_chunk_unit`. The newest chunk stays in the view; every other chunk gets its own summary. If the
+    conversation has at most two chunks, the strategy removes nothing."""
 
     incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
     """Whether `incremental_summary_chunk_size` is a number of turns or of messages. Here, a turn is a user message
@@ -160,13 +162,14 @@ class StrategySettings(Frozen):
     tool calls and messages."""
 
     adaptive_orders: AdaptiveOrders = Field(default=AdaptiveOrders(), title="adaptive: strategies for each task")
-    """The strategies that `adaptive` tries for each type of task, in order."""
+    """For each type of task, the strategies that `adaptive` tries, in this order, until one of them can remove
+    messages."""
 
     adaptive_then: tuple[Progressive, ...] = Field(
         default=("sliding_window", "importance"), title="adaptive: strategies tried next"
     )
-    """Strategies tried after `adaptive` if its choice does not make enough room. They replace the strategies that
-    follow `adaptive` in the setting `strategies`."""
+    """Strategies tried after `adaptive` if the strategy that `adaptive` applied does not make enough room. In this
+    case, they replace the strategies that follow `adaptive` in the setting `strategies`."""
 
     keyword_languages: tuple[Language, ...] = Field(default=("en", "zh"), title="adaptive: languages of keywords")
     """Languages of the keywords that the strategies `importance`, `key_events` and `adaptive` look for."""
