@@ -35,6 +35,8 @@ KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
 """The languages of blocks: those of `python` are run, with the `text` behind them; the others show no Python."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 RESULTS = ROOT / "benchmarks" / "results"
+MOST_COLUMNS = 98
+"""Number of characters of a line of code in the README, at most."""
 
 SAVERS = (
     "SqliteSaver",
@@ -65,6 +67,14 @@ def test_the_lowest_versions_are_those_of_the_project() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     for package, version in re.findall(r"([\w-]+) (\d[\d.]*)", named[1]):
         assert f'"{package}>={version}"' in project
+
+
+def test_the_code_of_the_readme_is_read_without_scrolling() -> None:
+    """A code host shows about 98 characters of a line beside its list of files."""
+    inside = False
+    for number, text in enumerate(README.splitlines(), 1):
+        inside ^= text.startswith("```")
+        assert not inside or len(text) <= MOST_COLUMNS, f"README.md:{number} has {len(text)} characters"
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - RUN_ELSEWHERE))
