@@ -97,9 +97,10 @@ class StrategySettings(Frozen):
     """Number of tokens kept at the beginning of a shortened argument or result."""
 
     dialogue_rounds_keep_min: NonNegativeInt = Field(default=12, title="tool_blocks: rounds kept")
-    """The strategy `tool_blocks` keeps the user and assistant messages of this number of the newest rounds. A round
-    is a user message and all messages up to the next user message. The strategy keeps fewer rounds if the request
-    would not fit otherwise, or if the next turn would compact again."""
+    """The strategy `tool_blocks` keeps the user messages, and the assistant messages without tool calls, of this
+    number of the newest rounds. A round is a user message and all messages up to the next user message. If the
+    request would not fit otherwise, or if the next turn would compact again, the strategy first keeps fewer tool
+    blocks, and then fewer rounds."""
 
     dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
     """From the messages before the kept rounds, the strategy `tool_blocks` keeps this number of the newest user
