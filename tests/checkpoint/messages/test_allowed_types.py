@@ -184,3 +184,20 @@ async def test_an_agent_of_ours_stores_what_its_state_names(kind: Any) -> None:
     assert (await built.aget_state(CONFIG)).values["weather"] == Data("Paris", Wind(3))
     assert agent(checkpointer=saver).checkpointer is saver
     saver.close()
+
+
+@pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(
+    ("value", "names", "verb"),
+    [([Wind(3)], ["Wind"], "is"), ([Wind(3), Data("Paris", Wind(3)), Wind(4)], ["Wind", "Data"], "are")],
+)
+def test_an_error_names_each_refused_class_once(value: list[Any], names: list[str], verb: str) -> None:
+    """With its module, and as an argument of the saver."""
+    with pytest.raises(ValueTypeError) as refused:
+        StrictSerializer().dumps_typed(value)
+    dotted = ", ".join(f"tests.checkpoint.structured.{name}" for name in names)
+    assert str(refused.value) == (
+        f"{dotted} {verb} not among the types that may be stored and loaded; if you trust them, add them to the "
+        f"argument `allow` of the saver: allow=[{', '.join(names)}]; in LangGraph's server, in "
+        "LANGGRAPH_COMPACTION_ALLOW"
+    )
