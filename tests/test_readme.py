@@ -377,7 +377,8 @@ def summary_rows() -> Iterator[str]:
     ours = shares.pop("ours")
     low, *_, high = sorted(shares.values(), key=lambda share: float(share.split()[0]))
     yield line(
-        "planted facts that are in the last request, in 39 scenarios, most with failures", [ours, f"{low.split()[0]} to {high}"]
+        "planted facts that are in the last request, in 39 scenarios, most with failures",
+        [ours, f"{low.split()[0]} to {high}"],
     )
     sizes = next(saver_rows(("SqliteSaver", "SQLAlchemySaver, SQLite")))
     theirs, own = sizes.split(" | ")[1:]

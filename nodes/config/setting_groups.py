@@ -109,8 +109,8 @@ class SummarySettings(Frozen):
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
     """What happens after a model's summary failed. `digest`: the next attempt uses the next level of the fallback
     chain (the same summarizer with smaller pieces, then each of `fallback_summarizers`, then the digest). `nothing`:
-    the conversation stays unchanged, and the next attempt calls a model again. For a request over the limit,
-    `nothing` has the same effect as `digest`."""
+    the conversation stays unchanged, and the next attempt uses the next level with a model, or the first level after
+    the last one. For a request over the limit, `nothing` has the same effect as `digest`."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
@@ -132,8 +132,8 @@ class SummarySettings(Frozen):
     """The set of prompts with which a chat model is asked for a summary."""
 
     summary_retries: int = Field(default=2, ge=0, le=10, title="Summary: retries")
-    """Within one attempt, the package repeats a call of the summarizer at most this number of times, if the call
-    failed or its reply was rejected."""
+    """For each request to the summarizer, the package repeats the call at most this number of times, if the call
+    failed or its reply was rejected. An attempt sends several requests if the messages are too long for one."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
     """Maximum length of a summary in tokens. A summary that is longer than a value given here is cut at the end of a
@@ -155,13 +155,14 @@ class SummarySettings(Frozen):
     the window, or nine tenths of the limit if this is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
-    """Seconds after which a request to the summarizer counts as failed. They include the repeated calls after an
-    error, and the pauses between them."""
+    """Seconds after which a request to the summarizer counts as failed. This time includes the repeated calls after
+    an error, and the pauses between these calls."""
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
     """Seconds after which a compaction makes no further call of a summarizer. One deadline applies to all calls,
-    retries and fallbacks of a turn. After the deadline, a request over the limit is compacted with the digest (a
-    summary made without a model), and a request that fits is sent without a compaction."""
+    retries and fallbacks of a turn. After the deadline, the digest (a summary made without a model) is used for a
+    request over the limit, and for a compaction that a person asked for. Any other request is sent without a
+    compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
     """Prepare a model's summary in the background when the request comes near the number of tokens at which a trigger
@@ -287,8 +288,8 @@ class RequestSettings(Frozen):
     most 5 % of the room and at most 1,000 tokens."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """Of a tool's results with the mark `ephemeral` (in `additional_kwargs["compaction"]` of the message), a request
-    shows this number of the newest results whole. One line replaces each older result. `None`: show all results
+    """For each tool, number of the newest results with the mark `ephemeral` that a request shows whole. The mark is
+    in `additional_kwargs["compaction"]` of the message. One line replaces each older result. `None`: show all results
     whole. A tool with `metadata={"ephemeral": n}` sets its own number, and its results need no mark."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
