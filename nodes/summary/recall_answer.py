@@ -120,14 +120,17 @@ def _around(worth: Sequence[int], index: int) -> float:
 
 
 def pieces_of(text: str, size: int) -> list[str]:
-    """Cut a text into pieces of at most `size` characters that end, where possible, at the end of a word or value."""
+    """Cut a text into pieces that end, where possible, after a separator such as a space.
+
+    A piece has at most `size` characters, not counting this separator.
+    """
     return [piece for line in text.splitlines(keepends=True) for piece in _cut(line, size)]
 
 
 def _cut(line: str, size: int) -> Iterator[str]:
     at = 0
     while len(line) - at > size:
-        window = line[at + 1 : at + size]
+        window = line[at + 1 : at + size + 1]
         length = 2 + max(map(window.rfind, _ENDS))
         length = length if length > 1 else size
         yield line[at : at + length]

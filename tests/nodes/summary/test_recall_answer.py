@@ -119,6 +119,6 @@ def test_a_long_line_is_cut_between_words() -> None:
     """The pieces together are the text; only a word that is longer than a piece is cut."""
     assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
     assert pieces_of("one\ntwo", 5) == ["one\n", "two"]
-    assert pieces_of("aaaaa bbb ccc", 5) == ["aaaaa", " bbb ", "ccc"]
+    assert pieces_of("aaaaa bbbbb ccc", 5) == ["aaaaa ", "bbbbb ", "ccc"]
     assert pieces_of("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']
