@@ -115,6 +115,19 @@ def test_a_mark_stands_where_lines_are_left_out() -> None:
 
 
 @pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize("beside", [29, 31])
+def test_a_piece_beside_another_one_is_worth_more(beside: int) -> None:
+    """Before or after it: if two lines fit, they are those that stand side by side, not the one far from both."""
+    lines = [f"line {n} has nothing to say to anybody" for n in range(60)]
+    for place, word in ((10, "zebra"), (30, "zebra"), (beside, "harbor"), (50, "zebra")):
+        lines[place] = f"the {word} number {place} was sent on"
+    message = HumanMessage("\n".join(lines), id="a")
+    shown = answer(found(message), "zebra harbor", max_tokens=66, counter=COUNTER)
+    told = [line for line in shown.splitlines()[1:] if line.strip() and not line.startswith("line ")]
+    assert told == [GAP, *(lines[place] for place in sorted((30, beside)))]
+
+
+@pytest.mark.requirement("S2.51")
 def test_a_long_line_is_cut_between_words() -> None:
     """The pieces together are the text; only a word that is longer than a piece is cut."""
     assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
