@@ -87,8 +87,9 @@ class TriggerSettings(Frozen):
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
     """Points of a turn at which the triggers are checked. `pre_input`: when a new user message arrives; the
     size is then measured without this message. `pre_model`: before each call of the model. `post_model`: after the
-    model's answer. `on_overflow`: after the provider refused a request as too long. A request over the limit is
-    compacted before a call of the model even if this list does not contain `pre_model`."""
+    model's answer. `on_overflow` stands for no check of triggers: a compaction then also starts after the provider
+    refused a request as too long. A request over the limit is compacted before a call of the model even if this list
+    does not contain `pre_model`."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
     """The package writes a `ContextWarningEvent` when the request reaches this share of the window, at most once
@@ -167,7 +168,8 @@ class SummarySettings(Frozen):
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
     """Prepare a model's summary in the background when the request comes near the number of tokens at which a trigger
     fires. The turn that compacts then does not wait for the summary. With `require_confirmation`, nothing is
-    prepared."""
+    prepared. A compaction with `focus` or `full`, or one that was started by a count of messages or events, does not
+    use a prepared summary."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
     """In a thread, at most this number of prepared summaries may go unused within an hour. When this number is
@@ -201,7 +203,8 @@ class KeyInformationSettings(Frozen):
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information: sources")
     """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`, and
-    the sources given to the builder."""
+    the sources given to the builder. `git_diff` returns a text only if the builder gets `GitDiff(folder)`. `pins`
+    only sets the position of the pinned texts, which every summary contains anyway."""
 
     key_information_share: float = Field(default=0.10, ge=0, le=0.5, title="Key information: share of the room")
     """Share of the room that key information may take, not counting the pinned texts. Text that does not fit is
