@@ -4,11 +4,12 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
-from langgraph_compaction.nodes.digest.digest import digest
+from langgraph_compaction.nodes.digest.digest import digest, weighted_entries
 from langgraph_compaction.nodes.digest.entry import Entry, Section, pack
 from langgraph_compaction.nodes.digest.statements import rare_words, statements
 
 COUNTER = approximate_counter()
+CALL = {"name": "find", "args": {}, "id": "c"}
 DECISIONS = {
     "en": "The orchard becomes a meadow since the frost ruined the fence.",
     "zh": "果园变成草地，因为霜冻毁了灰泥。",
@@ -198,3 +199,29 @@ def test_a_sentence_is_worth_the_same_whoever_says_it() -> None:
     said = "My aunt repairs antique clocks in the cellar."
     (user,), (assistant,) = statements([HumanMessage(said)], 0), statements([AIMessage(said)], 0)
     assert (user.section, assistant.section, user.worth) == ("Said", "Answers", assistant.worth)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("speaker", "share"), [(HumanMessage, 0.5), (AIMessage, 1.0)])
+def test_a_statement_of_the_user_in_the_middle_of_a_long_message_is_worth_less(
+    speaker: type[HumanMessage | AIMessage], share: float
+) -> None:
+    """In a message of 32 sentences, one of the user in the middle has half of its worth, one of the assistant all."""
+    others = [f"The parcel is still on its way to town {number}." for number in range(31)]
+    said = "My aunt repairs antique clocks in the cellar."
+
+    def worth(place: int) -> float:
+        text = " ".join([*others[:place], said, *others[place:]])
+        (found,) = [entry for entry in statements([speaker(text)], 0) if entry.value == said]
+        return found.worth
+
+    assert worth(0) == worth(1) == worth(30) == worth(31)
+    assert worth(16) == worth(2) == worth(29) == pytest.approx(share * worth(0))
+
+
+@pytest.mark.requirement("S3.3")
+def test_the_cost_of_an_entry_is_that_of_its_line() -> None:
+    """The tokens of its key and value, and two for the sign before it and the line's end."""
+    old = [ToolMessage('{"order_id": "AB-4711"}', tool_call_id="c", name="find")]
+    (entry,) = [one for one in weighted_entries([AIMessage("", tool_calls=[CALL]), *old]) if one.at == 1]
+    assert entry.cost == 2 + COUNTER.text("order_id AB-4711")
