@@ -71,8 +71,8 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "README.md": [summary_rows()],
         "benchmarks.md": [
+            summary_rows(),
             *(survival_rows(), found_rows(), online_rows(), constraint_rows()),
             *(wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
             *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
