@@ -18,8 +18,9 @@ from ..window_text import part_of, share, tokens_or_share
 Config = Annotated[
     Path | None,
     typer.Option(
-        help="A YAML file of settings, as `presets NAME` prints; by default the one that LANGGRAPH_COMPACTION_CONFIG "
-        "names. Variables LANGGRAPH_COMPACTION_<SETTING> override the file, and other options override both."
+        help="A YAML file with settings, in the format of `presets NAME`. Default: the file that the variable "
+        "LANGGRAPH_COMPACTION_CONFIG names. The variables LANGGRAPH_COMPACTION_<SETTING> override the file. Other "
+        "options override both."
     ),
 ]
 
@@ -36,7 +37,7 @@ Window = Annotated[
     typer.Option(
         callback=_checked_window,
         metavar="TOKENS|SHARE",
-        help="The model's context window in tokens, or a share of the one in its profile: 32000, 25% or 0.25.",
+        help="The context window in tokens (32000), or a share of the window in the model's profile (25% or 0.25).",
     ),
 ]
 

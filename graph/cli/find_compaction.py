@@ -1,4 +1,4 @@
-"""Finds the compaction that a command names: by its number in `history`, as `last`, or by the beginning of its id."""
+"""Find the compaction that a command names by its number in `history`, as `last`, or by the beginning of its id."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ Named = Annotated[
     str,
     typer.Argument(
         metavar="COMPACTION",
-        help="Its number in `history`, `last` for the newest attempt, or its id or the beginning of its id.",
+        help="The number of the attempt in `history`, `last` (the newest attempt), or the beginning of its id.",
     ),
 ]
 

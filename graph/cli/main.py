@@ -24,117 +24,121 @@ class Listed(NamedTuple):
     """The first paragraph of the function's docstring."""
 
 
-_TRY, _LOOK = "Try it", "Look at what a database keeps (--db URL)"
-_COMPACTIONS, _TIDY = "Undo, or try out, a compaction", "Tidy up a database"
+_TRY, _LOOK = "Try it", "Look at the threads in a database (--db URL)"
+_COMPACTIONS, _TIDY = "Preview, undo or branch a compaction", "Delete or import threads"
 
 COMMANDS = {
     "demo": Listed(
         "demo_command",
         "demo",
         _TRY,
-        "Watch a long agent conversation stay inside its window: compacted, failed safely, nothing lost.",
+        "Run a long conversation with compactions, a failed compaction and an undo.",
     ),
-    "chat": Listed("chat_command", "chat", _TRY, "Talk to an agent in the terminal, and watch its window."),
+    "chat": Listed(
+        "chat_command", "chat", _TRY, "Chat with an agent, and see how many tokens of its context window are used."
+    ),
     "replay": Listed(
-        "replay_command", "replay", _TRY, "Run a recorded conversation through the real graph, turn by turn."
+        "replay_command", "replay", _TRY, "Run a recorded conversation through the agent's graph, turn by turn."
     ),
     "presets": Listed(
         "presets_command",
         "presets",
         _TRY,
-        "List the presets, or print one as YAML with every setting and what it means.",
+        "List the presets, or print one preset as YAML with all settings.",
     ),
     "evaluate": Listed(
         "evaluate_command",
         "evaluate",
         _TRY,
-        "Measure without a model how much presets and strategies keep of real conversations.",
+        "Measure, without a model, which facts of recorded conversations each preset keeps.",
     ),
-    "threads": Listed("threads_command", "threads", _LOOK, "List the threads, the one written to last first."),
+    "threads": Listed(
+        "threads_command", "threads", _LOOK, "List the threads, the most recently changed thread first."
+    ),
     "inspect": Listed(
         "inspect_command",
         "inspect",
         _LOOK,
-        "Write a report of a thread: its sizes turn by turn, what each compaction did, and all that was said.",
+        "Write an HTML report of a thread: request sizes, compactions and all messages.",
     ),
     "history": Listed(
         "threads_command",
         "history",
         _LOOK,
-        "List a thread's compactions, the oldest first, with the verdict of each.",
+        "List the attempts at a compaction of a thread, the oldest first.",
     ),
     "show": Listed(
         "show_command",
         "show",
         _LOOK,
-        "Show one compaction: its figures, its summary, and the messages that left or were shortened.",
+        "Show one attempt: sizes, summary, and the removed and shortened messages.",
     ),
     "diff": Listed(
         "show_command",
         "diff",
         _LOOK,
-        "Compare the conversation a compaction began with and the one in view now, line by line.",
+        "Show a diff of the messages before a compaction and the messages now.",
     ),
     "transcript": Listed(
         "show_command",
         "transcript",
         _LOOK,
-        "Print the whole conversation in order: the messages in view and those that compactions archived.",
+        "Print all messages of a conversation in order, also the removed messages.",
     ),
     "recall": Listed(
         "recall_command",
         "recall",
         _LOOK,
-        "Find messages that compactions took out of a thread's view, in their original words.",
+        "Search the messages that compactions removed or shortened.",
     ),
     "checkpoints": Listed("threads_command", "checkpoints", _LOOK, "List a thread's checkpoints, the newest first."),
     "stats": Listed(
         "threads_command",
         "stats",
         _LOOK,
-        "Show the bytes a thread takes, by kind, and the size of its messages if each checkpoint had its own copies.",
+        "Show the size of the stored data by kind, in bytes.",
     ),
     "preview": Listed(
         "preview_command",
         "preview",
         _COMPACTIONS,
-        "Show what a compaction of a thread would do now, without doing it.",
+        "Show what a compaction would do now, and change nothing.",
     ),
     "undo": Listed(
         "undo_command",
         "undo",
         _COMPACTIONS,
-        "Undo a compaction and all that were built on it: the messages that they replaced return.",
+        "Undo a compaction and all later compactions, and restore the removed messages.",
     ),
     "release": Listed(
         "undo_command",
         "release",
         _COMPACTIONS,
-        "Allow automatic compactions of a thread again, after an `undo`.",
+        "Allow automatic compactions of a thread again, after an undo.",
     ),
     "branch": Listed(
         "undo_command",
         "branch",
         _COMPACTIONS,
-        "Create a new thread with the messages that a compaction began with. The thread itself is not changed.",
+        "Start a new thread from the messages before a compaction.",
     ),
     "forget": Listed(
         "undo_command",
         "forget",
         _TIDY,
-        "Erase a thread everywhere: checkpoints, messages, snapshots, summaries, ledger and archive.",
+        "Erase all data of a thread.",
     ),
     "prune": Listed(
         "prune_command",
         "prune",
         _TIDY,
-        "Erase old checkpoints of threads, and the messages that nothing else holds.",
+        "Erase old checkpoints, and the messages that only these checkpoints use.",
     ),
     "import-checkpoints": Listed(
         "import_command",
         "import_command",
         _TIDY,
-        "Carry the threads of a SqliteSaver or PostgresSaver over, and verify them state by state.",
+        "Copy the threads of a SqliteSaver or PostgresSaver, and compare each copied state.",
     ),
 }
 """The commands in the order of the help."""
@@ -180,7 +184,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     context_settings=CONTEXT,
-    help="Keeps a long conversation inside its model's window: compaction as a transaction, nothing lost.",
+    help="Compact long LangGraph conversations, and look at, undo and measure compactions.",
 )
 
 

@@ -62,20 +62,20 @@ _BY_STATUS: Mapping[int, str] = {
 def chat(
     *,
     thread: Annotated[
-        str, typer.Option(help="The conversation's name; with --db it can be continued later.")
+        str, typer.Option(help="The id of the conversation. With --db, you can continue the conversation later.")
     ] = "chat",
     window: Window = None,
     tools: Annotated[
-        bool, typer.Option("--tools", help="Give the agent tools that read Python's standard library.")
+        bool, typer.Option("--tools", help="Give the agent tools that read the files of Python's standard library.")
     ] = False,
     preset: Annotated[
-        str | None, typer.Option(callback=known_preset, help="The preset; `presets` lists them.")
+        str | None, typer.Option(callback=known_preset, help="The preset. `presets` lists all presets.")
     ] = None,
     config: Config = None,
     confirm: Annotated[
         bool | None,
         typer.Option(
-            "--confirm/--no-confirm", help="Ask before each compaction, or do not; by default the settings decide."
+            "--confirm/--no-confirm", help="Ask or do not ask before each compaction. Default: the settings decide."
         ),
     ] = None,
     db: Annotated[
@@ -83,18 +83,20 @@ def chat(
         typer.Option(
             envvar=DB_VARIABLE,
             show_envvar=False,
-            help="URL of a database to keep the conversation in; by default nothing is kept.",
+            help="The URL of a database for the conversation. Default: the conversation is not stored.",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Read plain lines and write JSON lines, for programs.")
+        bool, typer.Option("--json", help="Read one message from each line, and write JSON lines.")
     ] = False,
 ) -> None:
-    """Talk to an agent in the terminal, and watch its window.
+    """Chat with an agent, and see how many tokens of its context window are used.
 
-    With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the
-    chat /help lists the commands. Options override variables LANGGRAPH_COMPACTION_<SETTING>, which override the file
-    of --config, which overrides the preset.
+    If OPENAI_API_KEY is set, an OpenAI model answers (variables OPENAI_MODEL and OPENAI_BASE_URL). Otherwise, a test
+    model repeats the beginning of each message. In the chat, /help lists the commands.
+
+    Options override the variables LANGGRAPH_COMPACTION_<SETTING>. These variables override the file of --config,
+    which overrides the preset.
     """
     screen: Screen = JsonLines() if as_json else Terminal()
     try:

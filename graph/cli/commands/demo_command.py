@@ -30,17 +30,18 @@ from ..output.terminal import described
 
 def demo(
     summarizer: Annotated[
-        Literal["digest", "model"], typer.Option(help="Summarizer: digest, or the model of OPENAI_API_KEY.")
+        Literal["digest", "model"],
+        typer.Option(help="The summarizer: `digest` (no model), or `model` (an OpenAI model, with OPENAI_API_KEY)."),
     ] = "digest",
     db: Annotated[
-        str | None, typer.Option(help="URL of a database to keep everything in; by default nothing is kept.")
+        str | None, typer.Option(help="The URL of a database for the thread. Default: the thread is not stored.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with the figures.")] = False,
 ) -> None:
-    """Watch a long agent conversation stay inside its window: compacted, failed safely, nothing lost.
+    """Run a long conversation with compactions, a failed compaction and an undo.
 
-    A scripted model works through Python's standard library with real tools, and one summary is made to fail.
-    Exits with 1 if anything did not come out as it must.
+    A scripted model reads the files of Python's standard library with real tools, and one summary fails on purpose.
+    The exit code is 1 if a check of the demo fails.
     """
     console, started = Output(quiet=as_json), perf_counter()
     with report_errors():

@@ -75,61 +75,89 @@ def _windows_given(value: str) -> str:
 
 def evaluate(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Recorded conversations; as `replay` reads them.")
+        list[Path] | None, typer.Argument(help="Files with recorded conversations, in the formats of `replay`.")
     ] = None,
     *,
     preset: Annotated[
-        str, typer.Option(help=f"Presets, and strategies of --use, separated by commas: {', '.join(PRESETS)}.")
+        str,
+        typer.Option(
+            help=f"Presets, or strategies from --use, separated by commas. The presets are {', '.join(PRESETS)}."
+        ),
     ] = "faithful,selective",
     budget: Annotated[
-        str, typer.Option(callback=checked_shares, help="Caps, as shares of the tokens before the cut.")
+        str,
+        typer.Option(
+            callback=checked_shares,
+            help="Sizes to compact to, as shares of the tokens of the first part, separated by commas.",
+        ),
     ] = "0.1,0.25,0.5",
     cut_at: Annotated[
-        str, typer.Option("--cut", callback=checked_shares, help="Where to cut a run, as shares of its messages.")
+        str,
+        typer.Option(
+            "--cut",
+            callback=checked_shares,
+            help="Where to divide a conversation, as shares of its messages, separated by commas.",
+        ),
     ] = "0.5",
     online: Annotated[
-        bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
+        bool,
+        typer.Option("--online", help="Run whole conversations turn by turn, and measure availability and cost."),
     ] = False,
     auto_recall: Annotated[
         bool | None,
-        typer.Option("--auto-recall/--no-auto-recall", help="With --online: as the setting; default: each preset's."),
+        typer.Option(
+            "--auto-recall/--no-auto-recall",
+            help="With --online: the value of the setting auto_recall. Default: the value of each preset.",
+        ),
     ] = None,
     recall: Annotated[
-        bool, typer.Option("--recall", help="Measure what `recall` finds in long threads made of the files.")
+        bool,
+        typer.Option("--recall", help="Measure what `recall` finds in long threads that are built from the files."),
     ] = False,
     window: Annotated[
         str,
         typer.Option(
             callback=_windows_given,
             metavar="TOKENS|SHARE",
-            help="With --online: windows in tokens, or as shares: system prompt and tools + 50% of the rest.",
+            help="With --online: windows in tokens, or as shares. 50% means the system prompt, the tools, and 50% of "
+            "the other tokens.",
         ),
     ] = "50%",
     use: Annotated[
-        str | None, typer.Option(help="A Python file with your own strategies in a dict STRATEGIES.")
+        str | None, typer.Option(help="A Python file that defines the dict STRATEGIES. The file is executed.")
     ] = None,
     db: Annotated[
         str | None,
-        typer.Option(help="URL of a database to read threads from; without --thread, all its threads."),
+        typer.Option(
+            help="The URL of a database with threads to measure. Without --thread, all its threads are measured."
+        ),
     ] = None,
-    thread: Annotated[list[str] | None, typer.Option(help="A thread of the database; may be repeated.")] = None,
+    thread: Annotated[
+        list[str] | None, typer.Option(help="A thread in the database. You can repeat this option.")
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(callback=_picture, help="Draw the figures into an .svg, .png or .html file."),
+        typer.Option(callback=_picture, help="Write a chart to this .svg, .png or .html file."),
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON line for each policy and budget (or window); shares are of 1."),
+        typer.Option(
+            "--json",
+            help="Print one JSON line for each policy and budget (or window). Shares are numbers from 0 to 1.",
+        ),
     ] = False,
 ) -> None:
-    """Measure without a model how much presets and strategies keep of real conversations.
+    """Measure, without a model, which facts of recorded conversations each preset keeps.
 
-    A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the cut
-    need are searched in the result. For comparison, randomly chosen exchanges and `trim_messages` are held to the
-    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. With
-    --recall the archives of threads of 100,000 tokens are searched by the users' own messages, and by the queries of
-    `auto_recall`; presets do not matter. --use executes the file it
-    names. With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
+    The command divides each conversation into two parts, and compacts the first part to the sizes of --budget. It
+    then counts the identifiers in the result that the tool calls of the second part need. For comparison, it does the
+    same with `trim_messages` and with randomly chosen exchanges.
+
+    With --online, the command does not divide the conversations, but runs each of them through the graph in a small
+    window. With --recall, it builds threads of 100,000 tokens, and searches their archives with the messages of the
+    users and with the queries of `auto_recall`. The presets have no effect on --recall.
+
+    With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
     with report_errors():
         if recall and (online or out is not None):

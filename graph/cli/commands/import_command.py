@@ -63,24 +63,32 @@ class Outcome:
 def import_command(
     *,
     source: Annotated[
-        str, typer.Option("--from", help="URL of a SqliteSaver's or PostgresSaver's database; only read.")
+        str,
+        typer.Option(
+            "--from", help="The URL of the database of a SqliteSaver or PostgresSaver. This database is not changed."
+        ),
     ],
     target: Annotated[
-        str, typer.Option("--to", help="URL of the database to carry threads over to; made if needed.")
+        str, typer.Option("--to", help="The URL of the database to copy the threads to. Missing tables are created.")
     ],
-    thread: Annotated[list[str] | None, typer.Option(help="Carry over this thread only; may be repeated.")] = None,
+    thread: Annotated[
+        list[str] | None, typer.Option(help="Copy only this thread. You can repeat this option.")
+    ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="module:Class that values may hold besides LangGraph's types; repeatable."),
+        typer.Option(
+            help="A class, as module:Class, that stored values may contain in addition to LangGraph's types. You can "
+            "repeat this option."
+        ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object with the figures and what failed.")
+        bool, typer.Option("--json", help="Print one JSON object with the counts and the failures.")
     ] = False,
 ) -> None:
-    """Carry the threads of a SqliteSaver or PostgresSaver over, and verify them state by state.
+    """Copy the threads of a SqliteSaver or PostgresSaver, and compare each copied state.
 
-    May be stopped and run again: it goes on where it was, and writes nothing twice. Exits with 1, and a list, where
-    a checkpoint could not be carried over or does not read back as it was.
+    If the command was stopped, run it again: it continues with the next checkpoint. If a checkpoint cannot be copied,
+    or if its copy differs from the original, the command lists the checkpoint and ends with the exit code 1.
     """
     outcome = Outcome()
     console = Output(stderr=as_json)

@@ -22,23 +22,26 @@ from .threads_command import Db, Thread
 
 _UNSAFE = Pattern(r"[^0-9A-Za-z_.-]+")
 
-JsonInstead = Annotated[bool, typer.Option("--json", help="Print the data of the report instead.")]
+JsonInstead = Annotated[
+    bool, typer.Option("--json", help="Print the data of the report as JSON, instead of writing a file.")
+]
 
 
 def inspect(
     thread: Thread,
     *,
     db: Db,
-    out: Annotated[Path | None, typer.Option(help="The file to write; by default THREAD.html.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: THREAD.html.")] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Follow the thread in a browser on this machine instead.")
+        bool,
+        typer.Option("--serve", help="Serve the report on this machine and update it, instead of writing a file."),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve. 0 means any free port.")] = 8321,
     as_json: JsonInstead = False,
 ) -> None:
-    """Write a report of a thread: its sizes turn by turn, what each compaction did, and all that was said.
+    """Write an HTML report of a thread: request sizes, compactions and all messages.
 
-    It is one file that works offline. Nothing of the thread is changed.
+    The report is one file that needs no network. The thread is not changed.
     """
     with open_existing(db, thread) as saver:
         if as_json:

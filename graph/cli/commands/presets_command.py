@@ -58,26 +58,30 @@ _WIDTH = 100
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(help="A preset, to print it as YAML ready to edit.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The preset to print as YAML.")] = None,
     *,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Print only the settings that differ from those of selective.")
+        bool, typer.Option("--changed", help="Print only the settings that differ from the preset selective.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option(help="Print the sizes that each preset has with this model, which is not called.")
+        str | None,
+        typer.Option(help="Print the sizes that each preset has with this model. The model is not called."),
     ] = None,
     window: Window = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of the model's answer, as given to the model.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of tokens of the model's answer (`max_tokens` of the model)."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON line for each preset; with --model or --window one list.")
+        bool,
+        typer.Option("--json", help="Print one JSON line for each preset. With --model or --window, print one list."),
     ] = False,
 ) -> None:
-    """List the presets, or print one as YAML with every setting and what it means.
+    """List the presets, or print one preset as YAML with all settings.
 
-    The YAML can be read by `load_settings(yaml=...)` and by `--config FILE` of `chat`, `replay` and `preview`; these
-    commands and LangGraph's server also read the file that the variable LANGGRAPH_COMPACTION_CONFIG names.
+    `load_settings(yaml=...)` reads the YAML, and the option --config FILE of `chat`, `replay` and `preview` reads it
+    from a file. These commands and LangGraph's server also read the file that the variable
+    LANGGRAPH_COMPACTION_CONFIG names.
     """
     named = PRESETS if name is None else (preset_named(name),)
     chosen = [CompactionSettings(preset=one) for one in named]

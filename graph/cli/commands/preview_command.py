@@ -30,16 +30,16 @@ def preview(
     *,
     db: Db,
     preset: Annotated[
-        str | None, typer.Option(callback=known_preset, help="The preset to compact with; `presets` lists them.")
+        str | None, typer.Option(callback=known_preset, help="The preset. `presets` lists all presets.")
     ] = None,
     window: Window = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a compaction of a thread would do now, without doing it.
+    """Show what a compaction would do now, and change nothing.
 
-    No model is called and nothing is written. The system prompt and the tools count as in the thread's last request;
-    the size of the summary is an estimate.
+    The command calls no model. The sizes of the system prompt and of the tools are those of the last request, and the
+    size of the summary is an estimate.
     """
     with open_existing(db, thread) as saver:
         settings = _settings(preset, window, config)

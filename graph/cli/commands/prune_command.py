@@ -26,30 +26,37 @@ def _age(value: str | None) -> str | None:
 
 
 def prune(
-    threads: Annotated[list[str] | None, typer.Argument(metavar="[THREAD]...", help="Ids of threads.")] = None,
+    threads: Annotated[
+        list[str] | None, typer.Argument(metavar="[THREAD]...", help="The ids of the threads.")
+    ] = None,
     *,
     db: Db,
     every: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
     keep_last: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many checkpoints of each namespace.")
+        int | None, typer.Option(min=1, help="Number of the newest checkpoints to keep in each namespace.")
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(callback=_age, help="Erase only checkpoints older than this (30d, 12h, 45m), never the newest."),
+        typer.Option(
+            callback=_age,
+            help="Erase only checkpoints that are older (30d, 12h, 45m). The newest one of a thread always stays.",
+        ),
     ] = None,
     strategy: Annotated[
-        Literal["keep_latest", "delete"], typer.Option(help="Keep the newest checkpoint, or erase the thread.")
+        Literal["keep_latest", "delete"],
+        typer.Option(help="Keep the newest checkpoint of each thread, or erase the whole thread."),
     ] = "keep_latest",
     archive: Annotated[
-        Literal["keep", "drop"], typer.Option(help="Keep or drop the archive and the snapshots of compactions.")
+        Literal["keep", "drop"], typer.Option(help="Keep or delete the archive and the snapshots of compactions.")
     ] = "keep",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Erase old checkpoints of threads, and the messages that nothing else holds.
+    """Erase old checkpoints, and the messages that only these checkpoints use.
 
-    Safe while agents write. A fork keeps the checkpoints that it descends from, a delta channel those that its value
-    is rebuilt from. A compaction whose archive is dropped can no longer be undone.
+    You can run this command while agents write to the database. It keeps the checkpoints that a fork begins with, and
+    the checkpoints that the value of a delta channel needs. With `--archive drop`, compactions can no longer be
+    undone.
     """
     if every == bool(threads):
         raise typer.BadParameter("name the threads, or give --all")

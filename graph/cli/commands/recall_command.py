@@ -19,24 +19,31 @@ from .threads_command import AsJson, Db, Thread
 def recall(
     thread: Thread,
     query: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]...", help="Words or identifiers to search for.")
+        list[str] | None, typer.Argument(metavar="[QUERY]...", help="The words or identifiers to search for.")
     ] = None,
     *,
     db: Db,
     handle: Annotated[
-        str | None, typer.Option(help="A message's handle or a compaction's id; with a query, search only there.")
+        str | None,
+        typer.Option(help="The handle of a message, or the id of a compaction. A query then searches only there."),
     ] = None,
-    since: Annotated[datetime | None, typer.Option(help="Only messages archived since then (UTC).")] = None,
-    until: Annotated[datetime | None, typer.Option(help="Only messages archived until then (UTC).")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(help="Search only messages that were archived at or after this time (UTC).")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Search only messages that were archived at or before this time (UTC).")
+    ] = None,
     speaker: Annotated[
-        Speaker | None, typer.Option(help="With a query: only what the user, the assistant or a tool said.")
+        Speaker | None,
+        typer.Option(help="With a query: search only the messages of the user, the assistant or tools."),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = MAX_TOKENS,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens to print.")] = MAX_TOKENS,
     as_json: AsJson = False,
 ) -> None:
-    """Find messages that compactions took out of a thread's view, in their original words.
+    """Search the messages that compactions removed or shortened.
 
-    With --json each message found is whole, the best match first; --max-tokens limits the printed text only.
+    With --json, the command prints the whole text of each message that it finds, the best match first. The option
+    --max-tokens then has no effect.
     """
     wanted = " ".join(query or ())
     with open_existing(db, thread) as saver:

@@ -54,46 +54,61 @@ def _page(value: Path | None) -> Path | None:
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A recorded conversation, or a file of several.")],
+    file: Annotated[Path, typer.Argument(help="A file with one or more recorded conversations.")],
     *,
     window: Annotated[
-        str, typer.Option(callback=_window, help="Tokens, or a share: system prompt and tools + 25% of the rest.")
+        str,
+        typer.Option(
+            callback=_window,
+            help="The context window in tokens, or as a share: system prompt, tools, and 25% of the other tokens.",
+        ),
     ] = "25%",
     preset: Annotated[
         str | None,
         typer.Option(
             callback=_presets,
-            help=f"The preset; several, separated by commas, are compared side by side: {', '.join(PRESETS)}.",
+            help=f"One preset, or several to compare, separated by commas. The presets are {', '.join(PRESETS)}.",
         ),
     ] = None,
     config: Config = None,
     use: Annotated[
         str | None,
-        typer.Option(help="A Python file with your own parts in dicts STRATEGIES, TRIGGERS or KEY_INFORMATION."),
+        typer.Option(
+            help="A Python file that defines the dicts STRATEGIES, TRIGGERS or KEY_INFORMATION. The file is executed."
+        ),
     ] = None,
     db: Annotated[
-        str, typer.Option(help="URL of a database to keep the threads in; by default nothing is kept.")
+        str, typer.Option(help="The URL of a database for the threads. Default: the threads are not stored.")
     ] = "memory",
     summarizer: Annotated[
-        Literal["digest", "model"], typer.Option(help="Summarizer: digest, or the model of OPENAI_API_KEY.")
+        Literal["digest", "model"],
+        typer.Option(help="The summarizer: `digest` (no model), or `model` (an OpenAI model, with OPENAI_API_KEY)."),
     ] = "digest",
     usage_bias: Annotated[
-        bool, typer.Option("--usage-bias", help="Let the model report other token counts than ours.")
+        bool,
+        typer.Option(
+            "--usage-bias",
+            help="Let the replayed model report token counts that differ from the counts of this package.",
+        ),
     ] = False,
-    requests: Annotated[Path | None, typer.Option(help="Write every request as sent, as JSON lines.")] = None,
+    requests: Annotated[
+        Path | None, typer.Option(help="Write each request to the model to this file, as JSON lines.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(callback=_page, help="Also write the output to an .svg or .html file.")
+        Path | None, typer.Option(callback=_page, help="Also write the output to this .svg or .html file.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON line for each conversation and preset.")
     ] = False,
 ) -> None:
-    """Run a recorded conversation through the real graph, turn by turn.
+    """Run a recorded conversation through the agent's graph, turn by turn.
 
-    Recorded assistant messages replace the model, and recorded results the tools. Reads OpenAI chat JSON
-    and JSONL, LangChain messages, tau-bench results, SWE-agent trajectories, pi sessions and OpenHands logs.
-    --use executes the file it names. require_confirmation is ignored, as nobody is there to answer.
-    Exits with 1 if a request was invalid or over the limit, a message was lost, or a conversation did not fit.
+    The assistant messages and the tool results come from the recording. The formats of recordings are OpenAI chat
+    JSON and JSONL, LangChain messages, tau-bench results, SWE-agent trajectories, sessions of pi, and OpenHands logs.
+    The setting require_confirmation is ignored.
+
+    The exit code is 1 if a request was invalid or over the limit, if a message was lost, or if a conversation did not
+    fit into the window.
     """
     if out is not None and as_json:
         raise typer.BadParameter(

@@ -32,10 +32,10 @@ def show(
     compaction: Named,
     *,
     db: Db,
-    whole: Annotated[bool, typer.Option("--whole", help="Print messages in full length.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Print the whole text of each message.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one compaction: its figures, its summary, and the messages that left or were shortened."""
+    """Show one attempt: sizes, summary, and the removed and shortened messages."""
     with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
         row = find_compaction(records, thread, compaction)
@@ -68,7 +68,7 @@ def _headline(row: LedgerRow) -> Text:
 
 
 def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) -> None:
-    """Compare the conversation a compaction began with and the one in view now, line by line."""
+    """Show a diff of the messages before a compaction and the messages now."""
     with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
         found = find_compaction(records, thread, compaction).compaction_id
@@ -84,7 +84,7 @@ def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) 
 
 
 def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """Print the whole conversation in order: the messages in view and those that compactions archived."""
+    """Print all messages of a conversation in order, also the removed messages."""
     with open_existing(db, thread) as saver:
         values = newest(saver, thread).checkpoint["channel_values"]
         head = values["compaction"].get("head")

@@ -29,18 +29,18 @@ Db = Annotated[
         "--db",
         envvar=DB_VARIABLE,
         show_envvar=False,  # the end of the help names it: a column of options is too narrow
-        help="URL of the database, such as sqlite:///agent.db.",
+        help="The URL of the database, for example sqlite:///agent.db.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
 _SPENT = "summary\nin/out"
 _WHOLE = {"#", "id", "checkpoint", "last written"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
 
 
 def threads(*, db: Db, as_json: AsJson = False) -> None:
-    """List the threads, the one written to last first."""
+    """List the threads, the most recently changed thread first."""
     with open_existing(db) as saver:
         rows = _threads(saver)
     if as_json:
@@ -58,7 +58,10 @@ def checkpoints(
     thread: Thread,
     *,
     db: Db,
-    namespace: Annotated[str | None, typer.Option(help="Only this namespace; '' is the graph's own.")] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="List only the checkpoints of this namespace. '' is the namespace of the graph itself."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of checkpoints.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -80,9 +83,10 @@ def checkpoints(
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """List a thread's compactions, the oldest first, with the verdict of each.
+    """List the attempts at a compaction of a thread, the oldest first.
 
-    The tokens of a summary are those of the requests for it and those of the replies, as the model reported them.
+    The column for the summary shows the tokens of the requests to the summarizer and of its replies, as the model
+    reported them.
     """
     with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
@@ -110,15 +114,15 @@ def _spent(row: LedgerRow) -> str:
 
 def stats(
     thread: Annotated[
-        str | None, typer.Argument(metavar="[THREAD]", help="A thread's id; by default all threads.")
+        str | None, typer.Argument(metavar="[THREAD]", help="The id of a thread. Default: all threads.")
     ] = None,
     *,
     db: Db,
     as_json: AsJson = False,
 ) -> None:
-    """Show the bytes a thread takes, by kind, and the size of its messages if each checkpoint had its own copies.
+    """Show the size of the stored data by kind, in bytes.
 
-    That size is shown only for a thread that you name.
+    For a single thread, the command also shows how large its messages would be if each checkpoint had its own copies.
     """
     with open_existing(db, *([thread] if thread is not None else [])) as saver:
         rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]

@@ -27,7 +27,9 @@ from ..open_database import open_existing
 from ..output.printing import Output, print_lines
 from .threads_command import AsJson, Db, Thread
 
-Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait while a run works on the thread.")]
+Wait = Annotated[
+    float, typer.Option("--wait", min=0, help="How many seconds to wait if another run works on the thread.")
+]
 
 
 def undo(
@@ -36,18 +38,22 @@ def undo(
         str | None,
         typer.Argument(
             metavar="[COMPACTION]",
-            help="Its number in `history`, or its id or the beginning of its id; by default the last one in force.",
+            help="The number of the compaction in `history`, its id, or the beginning of its id. Default: the last "
+            "compaction that is not undone.",
         ),
     ] = None,
     *,
     db: Db,
-    force: Annotated[bool, typer.Option("--force", help="Undo even if the result is over the limit.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Undo even if the next request is then over the limit.")
+    ] = False,
     wait: Wait = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a compaction and all that were built on it: the messages that they replaced return.
+    """Undo a compaction and all later compactions, and restore the removed messages.
 
-    Below the limit the thread is then not compacted automatically, until `release` or a compaction that you ask for.
+    Afterwards, the thread is compacted automatically only if a request is over the limit. `release`, or a compaction
+    that you ask for, ends this state.
     """
     with _idle(db, thread, wait) as saver:
         found = at_rest(newest(saver, thread))
@@ -87,7 +93,7 @@ def undo(
 
 
 def release(thread: Thread, *, db: Db, wait: Wait = 60.0, as_json: AsJson = False) -> None:
-    """Allow automatic compactions of a thread again, after an `undo`."""
+    """Allow automatic compactions of a thread again, after an undo."""
     with _idle(db, thread, wait) as saver:
         found = at_rest(newest(saver, thread))
         channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
@@ -102,10 +108,10 @@ def branch(
     compaction: Named,
     *,
     db: Db,
-    name: Annotated[str | None, typer.Option("--as", help="Id of the new thread; by default a random one.")] = None,
+    name: Annotated[str | None, typer.Option("--as", help="The id of the new thread. Default: a random id.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a new thread with the messages that a compaction began with. The thread itself is not changed."""
+    """Start a new thread from the messages before a compaction."""
     new = name or str(uuid4())
     with open_existing(db, thread) as saver:
         if new in saver.threads():
@@ -140,7 +146,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Erase a thread everywhere: checkpoints, messages, snapshots, summaries, ledger and archive."""
+    """Erase all data of a thread."""
     with open_existing(db, thread) as saver:
         if not yes:
             typer.confirm(f"Erase all of thread {in_line(thread)}? It cannot be undone.", abort=True, err=True)

@@ -128,9 +128,9 @@ def test_help_tells_every_option(flag: str) -> None:
     text = " ".join(result.stdout.split())
     for word in ("--window", "--preset", "--db", "--summarizer", "--usage-bias", "--requests", "--json"):
         assert word in text
-    for word in ("--config", "--use", "--out", "side by side", "STRATEGIES", "KEY_INFORMATION", "nobody is there"):
+    for word in ("--config", "--use", "--out", "several to compare", "STRATEGIES", "KEY_INFORMATION"):
         assert word in text
-    for word in ("tau-bench", "SWE-agent", "OpenHands", "pi sessions", "Exits with 1", "OPENAI_API_KEY"):
+    for word in ("tau-bench", "SWE-agent", "OpenHands", "sessions of pi", "exit code is 1", "OPENAI_API_KEY"):
         assert word in text
 
 
