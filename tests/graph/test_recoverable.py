@@ -120,6 +120,13 @@ def test_names_that_stand_beside_the_calls_other_values_are_asked_for() -> None:
     assert asked(run_of(OLD, LATER[1:]), "PX-1138", context)[1] == "H-4 D-9"
 
 
+def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
+    """The value is in it even if the words alone would not lead to the row."""
+    context = [HumanMessage("The quay keeper wrote about order FQ8APE.")]
+    *_, last = asked(run_of(OLD, LATER[1:]), "PX-1138", context)
+    assert last == "FQ8APE order about wrote"
+
+
 def test_a_handle_beside_related_text_is_tried_first(archive: Archive) -> None:
     """One within 200 characters of two words that the identifier stood beside; no other."""
     name = handle(RUN.old[2])

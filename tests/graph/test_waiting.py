@@ -101,6 +101,23 @@ async def test_a_compaction_has_one_deadline(go: Drive, clock: Clock, pairs: int
 
 
 @pytest.mark.requirement("S0.27")
+async def test_a_fallback_is_asked_while_any_time_is_left(go: Drive, clock: Clock) -> None:
+    """Half a second before the deadline, a fallback that answers at once still writes the summary."""
+
+    def refused(_: list[BaseMessage]) -> str:
+        clock.time += 119.5
+        return ""
+
+    spare = ScriptedModel(replies=[SUMMARY])
+    graph = agent(
+        calm(), ScriptedModel(replies=[refused]), fallback_summarizers=[spare], now=clock, summary_retries=0
+    )
+    await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")]})
+    assert verdicts(graph) == ["rejected_empty", "committed"]
+    assert len(spare.received) == 1
+
+
+@pytest.mark.requirement("S0.27")
 async def test_the_next_compaction_has_its_own_deadline(go: Drive, clock: Clock) -> None:
     """The time that the compaction before an answer used up is not missing in the one after it."""
 

@@ -107,6 +107,22 @@ def test_messages_are_stored_once_wherever_they_stand(database: Database, thread
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(("length", "blobs"), [(256, 0), (257, 1)])
+def test_a_value_of_up_to_256_bytes_stands_in_the_checkpoint(
+    database: Database, thread_id: str, length: int, blobs: int
+) -> None:
+    """A longer one takes a row of its own, which checkpoints share."""
+    value = "x" * (length - len(SERDE.dumps_typed("x" * 200)[1]) + 200)
+    assert len(SERDE.dumps_typed(value)[1]) == length
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        node = stored(conn, thread, value)
+        rows = sa.select(sa.func.count()).select_from(tables.blob).where(tables.blob.c.thread == thread.id)
+        assert conn.execute(rows).scalar_one() == blobs
+        assert reading(conn, thread, node).build(node, "row") == value
+
+
+@pytest.mark.requirement("S3.21")
 def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thread_id: str) -> None:
     """Each list of a growing one that is in 1,000 runs costs a few hundred bytes, and is what it was."""
     with database.write() as conn:

@@ -24,7 +24,13 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
+from langgraph_compaction.graph import (
+    CompactionThread,
+    ContextExhaustedError,
+    MessageRefusedError,
+    SettingsError,
+    middleware,
+)
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (
@@ -203,6 +209,18 @@ async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     await go.invoke(graph, {"messages": rounds(8)[:-1]})
     assert verdicts(graph) == ["committed"]
     assert request_tokens(small.received[-1]) <= 500
+
+
+@pytest.mark.requirement("S1.3")
+async def test_the_window_of_the_newest_calls_is_known_after_the_answer(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that fills the window is compacted, also if only one call is remembered."""
+    monkeypatch.setattr(middleware, "REMEMBERED", 1)
+    answer = usage(AIMessage(filler(100)), 790, 100)
+    graph = agent(ScriptedModel(replies=[answer], profile_window=1_000), context_window=None)
+    await go.invoke(graph, {"messages": rounds(6)[:-1]})
+    assert verdicts(graph) == ["committed"]
 
 
 @pytest.mark.requirement("S4.5")
