@@ -13,7 +13,7 @@ from langgraph_compaction.graph import (
     SettingsError,
 )
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
+from langgraph_compaction.nodes.conversation.message_marks import MARK, is_real_user, marks
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, calls, texts
 from tests.graph.harness import CONFIG, WORDS, Drive, agent, events, filler, said, standing, values, verdicts
@@ -145,6 +145,7 @@ async def test_a_system_message_is_refused_like_an_input(go: Drive, build: str, 
     await go.invoke(graph, said("again"))
     line = model.received[0][0]
     assert (line.id, line.type) == ("system", "human")
+    assert not is_real_user(line)
     assert line.text.startswith("[This system message was not sent to the model: with it, ")
     thread = CompactionThread(graph, CONFIG)
     assert records_of(graph).recall("thread", marks(line)["handle"]) == SYSTEM

@@ -138,6 +138,7 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     assert [message for message in held if is_summary(message)] == [earlier]
     assert held[0] == earlier
     assert standing(graph)["epoch"] == before
+    assert standing(graph)["trigger"] == ""
     assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen(whole)
 
 

@@ -154,6 +154,14 @@ def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.Cap
     assert said.count("[bold red]markup[/]") >= 3
 
 
+def test_a_console_keeps_its_own_control_sequences() -> None:
+    """Those that rich itself makes, such as the move of the cursor that redraws a line."""
+    from rich.control import Control  # noqa: PLC0415 - of this test alone
+
+    console = Output()
+    assert [segment.text for segment in console.render(Control.home(), console.options)] == ["\x1b[H"]
+
+
 @pytest.mark.parametrize(
     ("escape", "text", "expected"),
     [

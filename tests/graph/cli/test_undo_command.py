@@ -38,6 +38,7 @@ def graph(db: str) -> Any:
     return made
 
 
+@pytest.mark.requirement("S2.51")
 def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
     """The originals stand again, the ledger tells, nothing is compacted until it is released."""
     whole, head = CompactionThread(graph, CONFIG).transcript(), standing(graph)["head"]
@@ -54,6 +55,7 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert standing(graph)["epoch"] == 2
 
 
+@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("command", [("undo", "--force"), ("release",)])
 def test_a_thread_on_which_a_run_works_is_left_alone(graph: Any, db: str, command: tuple[str, ...]) -> None:
     """The command waits as long as it may, says what to do, and changes nothing."""
@@ -71,6 +73,7 @@ def test_a_thread_on_which_a_run_works_is_left_alone(graph: Any, db: str, comman
     call(name, THREAD, "--db", db, "--wait", "0", *options)
 
 
+@pytest.mark.requirement("S2.51")
 def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     """By the tokens that are counted here; nothing changes."""
     before = values(graph)
@@ -78,6 +81,7 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     assert values(graph) == before
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_second_undo_wants_to_be_forced_too(graph: Any, db: str) -> None:
     """The limit is known after a compaction was undone, or was tried in vain, as well."""
     for n in range(20):
@@ -92,6 +96,7 @@ def test_a_second_undo_wants_to_be_forced_too(graph: Any, db: str) -> None:
     assert (told["trigger"], told["limit"]) == (800, 1_000)
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
     """A compaction the state does not rest on, a thread that is not there, a turn that is not over."""
     assert "`history" in call("undo", THREAD, "0" * 16, "--db", db, expect=2).stderr
@@ -110,6 +115,7 @@ class Notes(CompactionState):
     notes: Annotated[list[str], lambda old, new: [*(old or []), *new]]
 
 
+@pytest.mark.requirement("S2.51")
 def test_other_channels_of_a_graph_stay(db: str) -> None:
     """The command knows nothing of the graph: what it does not change stays as it is."""
     saver = SQLAlchemySaver(db)
@@ -131,6 +137,7 @@ def test_other_channels_of_a_graph_stay(db: str) -> None:
     assert parent.invoke({"messages": [], "notes": ["more"]}, CONFIG)["notes"] == ["mine", "more"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """Its figures, its summary, what left; as JSON all of it."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -144,6 +151,7 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     assert "lists them" in call("show", THREAD, "0" * 16, "--db", db, expect=2).stderr
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
     """By its number in the list of them, as `last`, or by the beginning of its id, whichever the command."""
     for _ in range(2):
@@ -162,6 +170,7 @@ def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
     assert lines("threads", "--db", db)[0]["compactions"] == 2
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> None:
     """`last` is the compaction before it, and `threads` and `inspect` do not count it."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -203,6 +212,7 @@ def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monke
     assert "there is no file" in call("threads", "--db", "sqlite:///elsewhere.db", expect=2).stderr
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
     """Removed lines of the snapshot, added ones of the state."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -212,6 +222,7 @@ def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
     assert "ru0-0" in call("diff", THREAD, row.compaction_id, "--db", db).stdout
 
 
+@pytest.mark.requirement("S2.51")
 def test_the_transcript_is_whole(graph: Any, db: str) -> None:
     """Archive and state in order."""
     found = lines("transcript", THREAD, "--db", db)
@@ -221,6 +232,7 @@ def test_the_transcript_is_whole(graph: Any, db: str) -> None:
     assert "ru0-0" in call("transcript", THREAD, "--db", db).stdout
 
 
+@pytest.mark.requirement("S2.51")
 def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     """It stands where the compaction began."""
     (row,) = CompactionThread(graph, CONFIG).history()
