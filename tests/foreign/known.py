@@ -22,7 +22,8 @@ NONE: Final = (
     "this package reads a stored `None` as a value, as `InMemorySaver` does; PostgresSaver reads it as missing"
 )
 LATER: Final = (
-    "the test expects the snapshot of a delta channel in later checkpoints, too; SqliteSaver has none there either"
+    "the test uses `InMemorySaver`, which also has the snapshot of a delta channel in later checkpoints; with "
+    "SqliteSaver, the test fails, too"
 )
 NAMED: Final = "the test compares a drawing with a stored drawing, which exists only for `InMemorySaver`"
 Known = tuple[tuple[str, ...], str, str]
