@@ -85,8 +85,10 @@ async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, le
 
 @pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("size", ["over the trigger", "over the limit"])
-async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(go: Drive, size: str) -> None:
-    """Its error does not end the turn; it ends the attempt, with a verdict."""
+async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(
+    go: Drive, size: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its error does not end the turn; it is logged and ends the attempt, with a verdict."""
 
     def refuse(text: str) -> str:
         raise ValueError(f"no rule for {len(text)} characters")
@@ -97,6 +99,7 @@ async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_que
     asked = question(graph)
     assert "messages_leaving" not in asked
     assert asked["limit"] == 1_000
+    assert "The question does not say what would be removed" in caplog.text
     with nullcontext() if fits else pytest.raises(ContextExhaustedError):
         await go.invoke(graph, Command(resume=True))
     assert set(verdicts(graph)) == {"failed_permanent"}

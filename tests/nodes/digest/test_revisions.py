@@ -176,8 +176,11 @@ def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
 @pytest.mark.requirement("S3.23")
 def test_a_revision_of_something_unknown_is_marked() -> None:
     """Words that take back something stand above the rules, even if no rule has a word in common with them."""
-    text = told("Hello.", "Never send parcels on Mondays.", "Forget what I said, you must do as you like.").text
-    assert f"Forget what I said, you must do as you like. ({REVISES})" in text
+    made = told("Hello.", "Never send parcels on Mondays.", "Forget what I said, you must do as you like.")
+    assert f"Forget what I said, you must do as you like. ({REVISES})" in made.text
+    assert made.record is not None
+    worth = {entry[-1]: entry[-2] for entry in made.record["entries"]}
+    assert worth["Forget what I said, you must do as you like."] > worth["Never send parcels on Mondays."]
 
 
 @pytest.mark.requirement("S3.23")
