@@ -135,7 +135,8 @@ async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
     graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True, checkpointer=None)
     result = await go.invoke(graph, said("hello"), {"configurable": {}})
-    assert "no thread_id" in result["messages"][-2].text
+    assert result["messages"][-2].text.startswith("this conversation has no thread_id")
+    assert result["messages"][-2].status == "error"
 
 
 @pytest.mark.requirement("S2.51")
