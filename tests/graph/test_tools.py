@@ -95,6 +95,7 @@ async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
     assert [len(text.split()) for text in results(model.received[1])] == list(range(5))
 
 
+@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("made", "expected"),
     [

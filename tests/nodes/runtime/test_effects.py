@@ -234,9 +234,11 @@ async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
 FEW: dict[str, Any] = {
     "nothing": [],
     "some messages": [HumanMessage("hello")] * 100,
+    "20,000 characters with the message's own 100": [HumanMessage("x" * 19_900)],
 }
 MUCH: dict[str, Any] = {
     "many messages": [HumanMessage("hello")] * 1_000,
+    "a character more": [HumanMessage("x" * 19_901)],
     "a long text": [HumanMessage("x" * 30_000)],
     "a long block": [HumanMessage([{"type": "text", "text": "x" * 30_000}])],
     "an image": [HumanMessage([{"type": "image", "source": {"data": "A" * 10**6}}])],
