@@ -1,7 +1,7 @@
 """Rules that users revise: what a context shows of them after two compactions, in seven languages."""
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.evaluation.dialogues import (
     ROUNDS,
@@ -15,6 +15,7 @@ from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.digest.digest import Digest, digest, facts_of
 from langgraph_compaction.nodes.digest.entry import REVISES
+from tests.histories import asks
 
 RULE = "Never email me about the order."
 COUNTER = approximate_counter()
@@ -181,6 +182,17 @@ def test_a_revision_of_something_unknown_is_marked() -> None:
     assert made.record is not None
     worth = {entry[-1]: entry[-2] for entry in made.record["entries"]}
     assert worth["Forget what I said, you must do as you like."] > worth["Never send parcels on Mondays."]
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_failure_of_an_earlier_digest_is_no_rule_to_revise() -> None:
+    """The user takes nothing of it back: it stays open in its own words."""
+    failure = ToolMessage("Error: never send parcels to Bremen.", tool_call_id="a", status="error")
+    old: list[AnyMessage] = [HumanMessage("Hello."), asks("a", order="ZK-1"), failure, AIMessage("It failed.")]
+    first = digest(old, budget=400, counter=COUNTER)
+    text = told("Do send parcels to Bremen, forget what I said.", previous=first).text
+    assert '"Error: never send parcels to Bremen."' in text
+    assert "was:" not in text
 
 
 @pytest.mark.requirement("S3.23")

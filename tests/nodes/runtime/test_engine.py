@@ -159,6 +159,8 @@ def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
     assert summary_budget(call(summary_max_tokens=300), OWN, goal, tokens=1_000, ceiling=7_999) == 300
     tight = summary_budget(plain, OWN, goal, tokens=7_900, ceiling=7_999)
     assert 40 <= tight <= 99
+    half = (7_999 - 6_500 - frame(plain, NO_PARTS) - JOINTS) // 2
+    assert summary_budget(plain, OWN, goal, tokens=6_500, ceiling=7_999) == half
     assert summary_budget(plain, OWN, goal, tokens=7_999, ceiling=7_999) == 1
     assert summary_budget(call(scale=2.0), OWN, goal, tokens=7_000, ceiling=7_999) < 500
     assert summary_budget(plain, DIGEST, goal, tokens=1_000, ceiling=7_999) == 1_024 + 1_000
