@@ -8,9 +8,7 @@ from langchain_core.messages import BaseMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.messages import message_blocks
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, handle
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
@@ -20,7 +18,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
-from tests.checkpoint.samples import begin, key_of, opening, talk
+from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
 
 STORE = MessageStore()
 ROUNDS = 20
@@ -139,6 +137,32 @@ def test_a_read_of_a_checkpoint_locks_no_thread(shared_url: str, thread_id: str)
         stored = Steps(saver, thread_id).put({"x": 1})
         with statements(saver.database) as sent:
             assert saver.get_tuple(stored)
+        assert not [one for one in sent if "FOR UPDATE" in one]
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_read_of_the_records_locks_no_thread(shared_url: str, thread_id: str) -> None:
+    """What a person reads back while the agent runs does not stop the agent."""
+    with Database.open(shared_url) as database:
+        database.setup()
+        records = CompactionRecords(database)
+        key, name = begin(records, thread_id), handle(talk(1)[0])
+        records.commit(key, COMMITTED, archived=talk(3))
+        with statements(database) as sent:
+            assert records.snapshot(key) == talk(5)
+            assert len(records.history(thread_id)) == 1
+            assert records.recall(thread_id, name) == talk(1)[0]
+            assert len(records.by_handle(thread_id, key.compaction_id)) == 3
+            assert records.taken_by(thread_id, key.compaction_id) == talk(3)
+            assert records.transcript(thread_id, "", talk(2, start=3), head=key.compaction_id) == talk(5)
+            assert records.before(thread_id, talk(2, start=3), head=key.compaction_id).undone == (key.compaction_id,)
+            assert records.began_with(thread_id, key.compaction_id) == talk(5)
+            records.line(thread_id, key.compaction_id)
+            records.search(thread_id, "message")
+            assert records.find_summary(key, input_digest="none") is None
+            assert records.preparation(thread_id, "") is None
+            assert records.preparation_refusal(thread_id, "", epoch=1, now=99.0, unused=3) is None
+        assert len(sent) > 12
         assert not [one for one in sent if "FOR UPDATE" in one]
 
 
