@@ -83,8 +83,8 @@ def _write(report: Report, out: Path) -> None:
         ) from error
     rows = [attempt["row"] for attempt in report["attempts"]]
     compactions = sum(is_compaction(row["trigger"], row["verdict"]) for row in rows)
-    counts = f"{len(report['requests'])} requests, {compactions} compactions"
-    told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
+    counts = f"requests: {len(report['requests'])}, compactions: {compactions}"
+    told = f"{out}, {decimal(out.stat().st_size)} ({counts})"
     Output().print(words(told), soft_wrap=True)
 
 

@@ -64,7 +64,7 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url])
     assert done.exit_code == 0, done.output
-    assert "4 requests, 4 compactions" in done.stdout  # an undo is none
+    assert "(requests: 4, compactions: 4)" in done.stdout  # an undo is none
     assert (tmp_path / f"{THREAD}.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--out", "other.html"]).exit_code == 0
     assert (tmp_path / "other.html").exists()
