@@ -20,17 +20,30 @@ DOCUMENTS = {
 HEAD = """\
 # Requirements
 
-Every numbered line of the five systems that this package unites: what the line asks for, and the tests that are
-marked with it. Tests at real sizes are named; of the others, the file is named, and how many of its tests are marked.
-`python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks functions that these tests enter,
-one change at a time, and counts how often the tests fail that execute the changed line.
+This package combines five systems that compact conversations, S0 to S4. Each system is described in its own document.
+A *requirement* is one numbered line of such a document. The tables on this page list one requirement in each row:
 
-The column *real sizes* says whether a test of `tests/acceptance` is marked with the line: there the chat models are
-those of OpenAI and Anthropic with their own windows, 128,000 and 200,000 tokens (80,000 where the document's own
-settings say so). The settings are the preset's defaults, and the agent's own model writes the summaries, except for
-what a test sets itself; besides, no summary is prepared ahead, because a test's requests would then depend on time.
-The answers of the models are scripted; with each provider, one test also sends its requests over HTTP, to a local
-server.
+- The column *what it asks for* describes the requirement.
+- The column *real sizes* contains `yes` if at least one *test at real sizes* verifies the requirement. Tests at real
+  sizes are the tests in `tests/acceptance`.
+- The column *tests* lists the tests that verify the requirement. Such a test has the pytest mark `requirement` with
+  the number of the requirement. Tests at real sizes are listed by name. For other tests, the column lists the file,
+  with the number of marked tests in parentheses if there are several.
+- If the column *tests* begins with `informative`, the line does not require anything, and the column says why.
+
+The tests at real sizes run under these conditions:
+
+- The chat models are those of OpenAI and Anthropic, with context windows of 128,000 and 200,000 tokens. If the
+  document of the system sets a window of 80,000 tokens, the test uses this window.
+- The models return scripted answers instead of calling the provider. For each of the two providers, one test also
+  sends its requests over HTTP, to a local server.
+- Unless a test sets something else, the settings are the defaults of the preset, and the agent's own model writes the
+  summaries.
+- No summaries are prepared in the background, because the requests of a test would then depend on timing.
+
+The command `python -m tests.requirements.table` writes this page. To check the tests themselves, run
+`make mutants SEED=n`. This command changes functions that the tests on this page execute, one change at a time, and
+counts how many of the changes make a test fail. For each change, it runs only tests that execute the changed line.
 
 {counted}
 """
