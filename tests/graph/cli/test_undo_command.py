@@ -181,7 +181,7 @@ def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> 
         assert len(records.history(THREAD)) == 2
     assert lines("show", THREAD, "last", "--db", db)[0]["compaction_id"] == row.compaction_id
     assert lines("threads", "--db", db)[0]["compactions"] == 1
-    assert ", 1 compactions" in call("inspect", THREAD, "--db", db, "--out", str(tmp_path / "t.html")).stdout
+    assert "compactions: 1)" in call("inspect", THREAD, "--db", db, "--out", str(tmp_path / "t.html")).stdout
 
 
 def test_the_beginning_of_several_ids_names_none() -> None:
