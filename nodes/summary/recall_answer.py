@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
-from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
+from langgraph_compaction.checkpoint.compaction.search_index import text_of
+from langgraph_compaction.checkpoint.compaction.search_terms import (
+    identifier_terms,
+    language_of,
+    query_terms,
+    terms,
+    tokens,
+)
 
 from ..conversation.tokens import TokenCounter, joined_texts
 
@@ -25,6 +32,10 @@ _LEAST = 40
 GAP = "[...]"
 _MOST_CHARS = 12
 """Number of characters of a token that a text may have in the mean; a longer text counts as too large, uncounted."""
+_MOST_NAMED = 3
+"""Maximum number of identifiers that the line about missing identifiers names."""
+_LONGEST_NAME = 60
+"""Maximum length, in characters, of such an identifier; a longer one is left out."""
 _ENDS = " \t\r\n,;}]"
 """Characters after which a long line is cut."""
 
@@ -35,13 +46,33 @@ def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: 
     A headline also names the compaction and its time if they differ from the message before. A message that does not
     fit is shown by the parts that contain the query's words. Without a query, several messages are each shown by
     their beginning, and a last line says how many messages did not fit.
+
+    A search also finds messages that contain only a part of an identifier of the query, such as `TUL` of `TUL-777`.
+    If none of the messages contains the whole identifier, the first line says so.
     """
-    parts = [f"{head}\n{text}" for head, text in _shown(found, query, max_tokens=max_tokens, counter=counter)]
+    missing = missing_identifiers(found, query)
+    note = f"[None of these messages contains {' or '.join(missing)}.]" if missing else ""
+    if counter.text(note) * 4 > max_tokens:
+        note = ""
+    shown = _shown(found, query, max_tokens=max_tokens - (counter.text(note) + 1 if note else 0), counter=counter)
+    parts = [*filter(None, [note]), *(f"{head}\n{text}" for head, text in shown)]
     more = f"[{len(found) - len(parts)} more messages: give words that stand in what you look for]"
     left = max_tokens - sum(counter.text(part) + 1 for part in parts)
     if not query.strip() and len(found) > 1 and len(parts) < len(found) and counter.text(more) < left:
         parts.append(more)
     return "\n".join(parts) if parts else NOTHING
+
+
+def missing_identifiers(found: Sequence[SearchHit], query: str) -> list[str]:
+    """Return identifiers of a query that no found message contains; [] if no message was found."""
+    asked = dict.fromkeys(token for token in tokens(query) if len(token) <= _LONGEST_NAME)
+    left = {token: names[0] for token in asked if (names := identifier_terms(token))}
+    for one in found:
+        if not left:
+            break
+        known = frozenset(identifier_terms(text_of(one.message)))
+        left = {token: name for token, name in left.items() if name not in known}
+    return [*left][:_MOST_NAMED] if found else []
 
 
 def _shown(

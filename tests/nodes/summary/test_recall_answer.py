@@ -135,3 +135,35 @@ def test_a_long_line_is_cut_between_words() -> None:
     assert pieces_of("aaaaa bbbbb ccc", 5) == ["aaaaa ", "bbbbb ", "ccc"]
     assert pieces_of("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("when did TUL-777 arrive?", "[None of these messages contains TUL-777.]"),
+        ("TUL-777 or TUL-888?", "[None of these messages contains TUL-777 or TUL-888.]"),
+        ("TUL-777 or tul-003?", "[None of these messages contains TUL-777.]"),
+        ("when did TUL-003 arrive?", ""),
+        ("when did ＴＵＬ－００３ arrive?", ""),
+        ("when did the tulips arrive?", ""),
+        (f"TUL-{'7' * 60}", ""),
+        ("A-11 B-22 C-33 D-44", "[None of these messages contains A-11 or B-22 or C-33.]"),
+    ],
+)
+def test_an_identifier_that_no_message_contains_is_named(query: str, named: str) -> None:
+    """A search also finds a part of an identifier, and the reader has to know that it is another one."""
+    messages = found(HumanMessage("TUL-003 came", id="a"), HumanMessage("tulips came", id="b"))
+    shown = answer(messages, query, max_tokens=200, counter=COUNTER)
+    begin = shown.splitlines()[0]
+    assert begin == named if named else begin.startswith(f"[{messages[0].handle[:12]}")
+    assert COUNTER.text(shown) <= 200
+
+
+@pytest.mark.requirement("S2.51")
+def test_the_messages_come_before_the_note_about_identifiers() -> None:
+    """Where a quarter of the tokens is too little for the note, it is left out; nothing found stays nothing."""
+    shown = answer(found(HumanMessage("TUL-003", id="a")), "TUL-777", max_tokens=40, counter=COUNTER)
+    assert "None of these" not in shown
+    assert shown.endswith("TUL-003")
+    assert answer([], "TUL-777", max_tokens=200, counter=COUNTER) == NOTHING
