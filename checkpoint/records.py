@@ -298,15 +298,16 @@ class CompactionRecords:
     ) -> Before:
         """Return the conversation as it would be without one compaction and without all later ones built on it.
 
-        By default this is the last compaction. `messages` are those of the state, and `head` is the compaction_id of
-        the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
+        By default this is the last compaction; `compaction_id` is an id or the beginning of one. `messages` are those
+        of the state, and `head` is the compaction_id of the state's last commit. Raise UnknownAttemptError if the
+        state does not contain the compaction, or if several of the state's ids begin so.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         line = [] if thread is None else _chain(conn, thread, head)
-        wanted = compaction_id or (line[-1] if line else None)
-        if thread is None or wanted not in line:
+        named = [name for name in line if name.startswith(compaction_id)] if compaction_id else line[-1:]
+        if thread is None or len(named) != 1:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
-        undone = line[line.index(wanted) :]
+        undone = line[line.index(named[0]) :]
         snapshot_runs, archive_runs = snapshots.of_thread(conn, thread), archive.of_thread(conn, thread)
         rows = {row.compaction_id: row for row in ledger.rows(conn, thread, None)}
         found = self.store.get_many(

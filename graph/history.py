@@ -22,7 +22,7 @@ from .recall_tool import Wanted, Where, recalled
 from .thread_state import check_in_parent, records_of, state_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Diff:
     """The differences between two lists of messages; each field is in the order of its conversation."""
 
@@ -36,6 +36,11 @@ class Diff:
     """Other messages that only the second list holds."""
     kept: int
     """Number of messages that both lists hold unchanged."""
+
+    def __repr__(self) -> str:
+        """Return the numbers of messages in one line; the messages can be long."""
+        gone = f"{len(self.dropped)} dropped, {len(self.clipped)} clipped"
+        return f"<Diff {gone}, {len(self.summaries)} summaries, {len(self.added)} added, {self.kept} kept>"
 
     def _repr_html_(self) -> str | None:
         gone: Parts = [("dropped", self.dropped), ("shortened", self.clipped)]
@@ -59,7 +64,7 @@ def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Compaction:
     """One attempt at a compaction, with its messages."""
 
@@ -73,6 +78,11 @@ class Compaction:
     """Messages that the compaction shortened, in their original form."""
     on_this_branch: bool
     """Whether the thread's state builds on this compaction. If not, it was undone or belongs to another branch."""
+
+    def __repr__(self) -> str:
+        """Return the ledger's row and the numbers of messages in one line; the messages can be long."""
+        counts = f"{len(self.dropped)} dropped, {len(self.clipped)} clipped"
+        return f"<Compaction {self.row!r}, {counts}, began with {len(self.began_with)} messages>"
 
     def _repr_html_(self) -> str | None:
         row = self.row

@@ -29,7 +29,7 @@ from .notebook_display import Parts, card
 from .thread_state import state_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
     """What a compaction would do now. Sizes are tokens of the whole request."""
 
@@ -48,6 +48,13 @@ class Preview:
     clipped: list[tuple[AnyMessage, AnyMessage]]
     reason: str = ""
     """The reason why nothing would be done; empty if a compaction would run."""
+
+    def __repr__(self) -> str:
+        """Return the strategy, the sizes and the numbers of messages in one line; the messages can be long."""
+        if self.reason:
+            return f"<Preview nothing would be done: {self.reason}, {self.tokens_before} tokens>"
+        counts = f"{len(self.dropped)} dropped, {len(self.clipped)} clipped"
+        return f"<Preview {self.strategy}, {self.tokens_before} -> about {self.tokens_after_about} tokens, {counts}>"
 
     def _repr_html_(self) -> str | None:
         sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]

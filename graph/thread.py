@@ -90,6 +90,8 @@ class CompactionThread:
     def undo(self, compaction_id: str | None = None, *, force: bool = False) -> Undone:
         """Undo a compaction, by default the last one, and all compactions that were built on it.
 
+        The beginning of an id is enough if no other compaction of the state has it.
+
         The original messages return to the place of their summary, later messages follow unchanged, and messages
         that the application has deleted after the compaction stay deleted; no model is called and no node runs again.
         The thread is then *held*: while its size is below the limit no automatic compaction starts until `release` or

@@ -18,7 +18,10 @@ WISHES = frozenset({"manual", "command"})
 """Triggers by which a person asks for a compaction. No further confirmation is needed, the breaker does not delay it,
 and if a level fails, the next one is tried at once until one commits."""
 
-_NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
+_NEW_FORM = (
+    'give {"messages": [], "compaction_request": {"undo": "last"}} to undo, or '
+    '{"messages": [], "compaction_request": {"focus": "the parcels"}} to compact'
+)
 
 
 class Memory(TypedDict, total=False):
@@ -41,7 +44,7 @@ class CompactionRequest(TypedDict, total=False):
     full: bool
     """Compact now, and summarize the whole conversation."""
     undo: str | bool
-    """Undo the compaction with this id; "last" is the last one."""
+    """Undo the compaction with this id (or the beginning of it) and all later ones; "last" is the last one."""
     force: bool
     """Undo even where the result is over the limit."""
     release: bool
@@ -61,7 +64,7 @@ def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
     if request is None:
         return ""
     if not isinstance(request, Mapping):
-        return f"{REQUEST}={request!r} is no request: {_NEW_FORM}, or one with {_named(KEYS)}"
+        return f"{REQUEST}={request!r} is no request: {_NEW_FORM}; the keys are {_named(KEYS)}"
     given = cast("Mapping[str, Any]", request)
     if unknown := sorted(given.keys() - set(KEYS)):
         return f"{REQUEST} has the unknown keys {_named(unknown)}: it takes {_named(KEYS)}"

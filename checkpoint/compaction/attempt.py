@@ -7,6 +7,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+COMMITTED = frozenset({"committed", "degraded_deterministic"})
+"""The verdicts of attempts that changed the conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptKey:
@@ -114,6 +117,14 @@ class LedgerRow:
         ended = f"{self.verdict or 'open'}{f' ({self.reason})' if self.reason else ''}"
         sizes = f"{self.tokens_before} -> {'?' if self.tokens_after is None else self.tokens_after} tokens"
         return f"<LedgerRow {self.compaction_id} {self.trigger} {self.strategy}: {ended}, {sizes}>"
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the attempt changed the conversation: its verdict is `committed` or `degraded_deterministic`.
+
+        It stays true after an undo. The rows of failed attempts, undos and prepared summaries are not committed.
+        """
+        return self.verdict in COMMITTED
 
     @property
     def dropped(self) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
-from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from .thread_data import CheckpointData, ThreadData
 
@@ -222,7 +221,7 @@ class _Sizes:
 
 def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
     name = row.compaction_id
-    commit = data.commits.get(name) if row.verdict in COMMITTED else None
+    commit = data.commits.get(name) if row.is_committed else None
     after = list(expand(commit.messages)) if commit else []
     standing = {data.messages[seq].id: seq for seq in after}
     summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)
@@ -251,7 +250,7 @@ def _kind(data: ThreadData, row: LedgerRow) -> str:
             return "open"
         case "undone" | "prepared" as verdict:
             return verdict
-        case verdict if verdict not in COMMITTED:
+        case verdict if not row.is_committed:
             return "put off" if verdict in PUT_OFF else "failed"
         case _ if row.compaction_id in data.in_force or not data.line:
             return "committed"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph_compaction.checkpoint.compaction.attempt import Outcome
+from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Outcome
 from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
@@ -13,7 +13,6 @@ from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
 from ..state import FOCUS_CHARACTERS, Draft
-from ..summary.fallback_chain import COMMITTED
 from ..text.quoting import clip
 from .node_context import NodeContext, Update
 from .summarizer_call import SummaryAbandonedError

@@ -113,7 +113,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
         last = _finished(context, found)
         return {"compaction": {**_ENDED, "last": last}}
     yield from abandon(context)
-    key, size, left = found.undone[0], context.size, _tokens(context, found)
+    key, size, left = found.undone[0], context.meter.request(context.messages), _tokens(context, found)
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))

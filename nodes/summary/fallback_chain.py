@@ -67,10 +67,6 @@ def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -
     )
 
 
-COMMITTED = frozenset({"committed", "degraded_deterministic"})
-"""The verdicts of attempts whose proposal was committed."""
-
-
 def verdict_of(fallback_chain: FallbackChain, level: int) -> str:
     """Return the verdict of a commit: `degraded_deterministic` if a level without a model replaced the first one."""
     return "degraded_deterministic" if level and fallback_chain[level].is_deterministic else "committed"

@@ -1,7 +1,7 @@
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction import archive, snapshots
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import (
@@ -104,3 +104,19 @@ def test_threads_are_listed_in_the_order_they_came(records: CompactionRecords, t
     for name in names * 2:
         begin(records, name)
     assert [name for name in records.threads() if name.startswith(thread_id)] == names
+
+
+@pytest.mark.requirement("S2.51")
+def test_an_undo_takes_the_beginning_of_an_id(records: CompactionRecords, thread_id: str) -> None:
+    """An id is found by any beginning that is its own, as commands show it, and refused by one that it shares."""
+    names: list[str] = []
+    for count in range(1, 18):  # of seventeen ids, two begin with the same digit
+        key = begin(records, thread_id, count, parent_id=names[-1] if names else None)
+        records.commit(key, COMMITTED, archived=talk(1))
+        names.append(key.compaction_id)
+    assert records.before(thread_id, talk(1), head=names[-1], compaction_id=names[-2][:12]).undone == tuple(
+        names[-2:]
+    )
+    shared = next(name[0] for name in names if sum(other[0] == name[0] for other in names) > 1)
+    with pytest.raises(UnknownAttemptError, match="does not rest on"):
+        records.before(thread_id, talk(1), head=names[-1], compaction_id=shared)

@@ -32,6 +32,7 @@ def test_a_diff_tells_what_became_of_each_message() -> None:
     changed = diff(given, [given[0], shorter, *given[2:]])
     assert changed.clipped == [(given[1], shorter)]
     assert changed.kept == len(given) - 1
+    assert repr(changed) == f"<Diff 0 dropped, 1 clipped, 0 summaries, 0 added, {len(given) - 1} kept>"
 
 
 @pytest.mark.requirement("S2.51")
@@ -45,6 +46,11 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
     assert frozen(shown.began_with) == frozen(given)
     assert shown.row == row
     assert shown.on_this_branch
+    assert row.is_committed
+    assert repr(shown).startswith(f"<Compaction <LedgerRow {row.compaction_id} ")
+    assert repr(shown).endswith(
+        f", {len(shown.dropped)} dropped, {len(shown.clipped)} clipped, began with 6 messages>"
+    )
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in shown.dropped] == [message.id for message in given if message.id not in left]
     assert {message.id for message in shown.clipped} == {"result-1", "result-2"} & left
@@ -73,6 +79,7 @@ def test_an_attempt_that_never_began_is_shown_without_messages() -> None:
         ("committed", True, True),
         ("undone", False, False),
     ]
+    assert [row.is_committed for row in thread.history()] == [False, True, False]
     assert not any(one.on_this_branch for one in shown)
 
 
@@ -89,6 +96,10 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert CompactionThread(graph, CONFIG).history() == []
     assert seen.summary
     assert seen.tokens_selected < seen.tokens_after_about <= seen.ceiling
+    sizes = f"{seen.tokens_before} -> about {seen.tokens_after_about} tokens"
+    assert (
+        repr(seen) == f"<Preview {seen.strategy}, {sizes}, {len(seen.dropped)} dropped, {len(seen.clipped)} clipped>"
+    )
     graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
@@ -114,6 +125,7 @@ def test_a_preview_says_why_nothing_would_be_done() -> None:
     seen = CompactionThread(graph, CONFIG).preview()
     assert (seen.reason, seen.summary, seen.floor) == ("no_selection_fits", False, 0)
     assert (seen.dropped, seen.clipped) == ([], [])
+    assert repr(seen) == f"<Preview nothing would be done: no_selection_fits, {seen.tokens_before} tokens>"
     assert seen.tokens_before == seen.tokens_selected == seen.tokens_after_about
 
 

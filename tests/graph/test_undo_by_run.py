@@ -74,6 +74,8 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     assert verdicts(by_run) == ["committed", "undone"]
     (told,) = events(chunks, "CompactionEvent")
     assert (told["verdict"], told["strategy"], told["compaction_id"]) == ("undone", "undo", head)
+    undone = ledger(by_run)[-1]  # counted alike: the model reported a usage of its own
+    assert (told["tokens_before"], told["tokens_after"]) == (undone.tokens_before, undone.tokens_after)
     assert told["tokens_before"] < told["tokens_after"]
     (replaced,) = events(chunks, "ContextEvent")
     assert replaced["event_type"] == "CONVERSATION_REPLACED"

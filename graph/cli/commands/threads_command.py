@@ -34,6 +34,8 @@ Db = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
+_UUID_CHARS = 36
+"""Length of the ids that LangGraph's server gives to threads. Such an id is not wrapped, so that it can be copied."""
 _SPENT = "summary\nin/out"
 _WHOLE = {"#", "id", "checkpoint", "last written"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
@@ -47,6 +49,7 @@ def threads(*, db: Db, as_json: AsJson = False) -> None:
         print_lines(rows)
         return
     table = table_of(left=("thread", "last written"), right=("checkpoints", "compactions"))
+    table.columns[0].min_width = min(_UUID_CHARS, max((len(row["thread_id"]) for row in rows), default=0))
     for row in rows:
         table.add_row(
             *cells(row["thread_id"], format_time(row["updated_at"]), row["checkpoints"], row["compactions"])
@@ -97,7 +100,8 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     verdicts = next(column for column in table.columns if column.header == "verdict")
     verdicts.width = max(map(len, ("verdict", *(row.verdict or "" for row in rows))))  # a reason is wrapped below it
     for number, row in enumerate(rows, 1):
-        verdict = f"{row.verdict or 'open'} {row.reason}".strip()
+        undone = " ".join(name[:SHORT_ID] for name in row.detail.split(", ")) if row.verdict == "undone" else ""
+        verdict = f"{row.verdict or 'open'} {row.reason or undone}".strip()
         table.add_row(
             *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at)),
             *cells(row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after, _spent(row)),

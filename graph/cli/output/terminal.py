@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
+from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED
+
 from ...control_characters import visible
 from ...window_usage import WindowUsage
 from ..confirmation_answers import prompt_of, wording_of
@@ -92,7 +94,7 @@ def described(event: dict[str, Any]) -> str:
     if event.get("event") in ("ContextWarningEvent", "PreparationEvent"):
         return str(event["message"]) if "message" in event else prepared(event)
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
-    if verdict in {"committed", "degraded_deterministic"}:
+    if verdict in COMMITTED:
         instead = " by the fallback, without a model" if verdict == "degraded_deterministic" else ""
         return f"compacted: {before:,} → {after:,} tokens{instead}"
     if verdict == "noop":

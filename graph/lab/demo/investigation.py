@@ -12,10 +12,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, LedgerRow
 from langgraph_compaction.nodes import CompactionSettings, Reply, Summarizer, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
-from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
 from ...builder import create_compacting_agent
@@ -127,7 +126,7 @@ class Investigation:
         Only one fails: the first that begins within the limit after `FAIL_AFTER` compactions were committed. Within
         the limit, the model can go on without a compaction.
         """
-        committed = [row.verdict in COMMITTED for row in self.ledger() if row.ended_at]
+        committed = [row.is_committed for row in self.ledger() if row.ended_at]
         return all(committed) and len(committed) >= FAIL_AFTER and tokens <= self.sizes.limit
 
     def ledger(self) -> list[LedgerRow]:

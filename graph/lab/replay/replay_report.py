@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from ...control_characters import json_line
 
@@ -83,7 +82,7 @@ class Report:
     @property
     def committed(self) -> int:
         """Number of committed compactions."""
-        return sum(row.verdict in COMMITTED for row in self.attempts)
+        return sum(row.is_committed for row in self.attempts)
 
     @property
     def refused_turns(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
@@ -101,6 +102,16 @@ def test_threads_are_listed_newest_first(kept: str) -> None:
     talk = next(row for row in rows if row["thread_id"] == "talk")
     assert (talk["checkpoints"], talk["compactions"]) == (15, 2)
     assert "talk 20" in shown("threads", "--db", kept)
+
+
+def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: str) -> None:
+    """A UUID is printed on one line, so that it can be copied."""
+    name = "01a21ecd-0b0a-771a-a9df-ed88edafc093"
+    with SQLAlchemySaver.from_url(kept) as saver:
+        saver.put({"configurable": {"thread_id": name, "checkpoint_ns": ""}}, empty_checkpoint(), {}, {})
+    printed = run("threads", "--db", kept, width=80).stdout.splitlines()
+    assert any(line.startswith(name) for line in printed)
+    assert max(map(len, printed)) <= 80
 
 
 def test_checkpoints_are_listed_newest_first(kept: str) -> None:

@@ -48,6 +48,7 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert frozen(values(graph)["messages"]) == frozen(whole)
     assert standing(graph)["held"]
     assert verdicts(graph)[-1] == "undone"
+    assert call("history", THREAD, "--db", db).stdout.count(head[:8]) == 2, "the row of the undo names what it undid"
     graph.invoke(said("held"), CONFIG)
     assert standing(graph)["epoch"] == 1
     call("release", THREAD, "--db", db)
