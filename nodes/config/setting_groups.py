@@ -71,14 +71,14 @@ class TriggerSettings(Frozen):
         default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
     )
     """How tokens are counted if you give the builder no counter. `usage`: with tiktoken, corrected by the usage that
-    the provider reports. `tiktoken`: with tiktoken alone. `cjk_aware`: by an estimate from words and characters,
-    which also fits Chinese. `chars/N`: number of characters divided by N."""
+    the provider reports. `tiktoken`: with tiktoken alone. `cjk_aware`: by an estimate from words and characters. This
+    estimate also fits Chinese. `chars/N`: number of characters divided by N."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
     """Keep the trigger below the limit, so that a request which reaches the trigger can still be sent. The distance
     between trigger and limit is at least 2 % of the window. If half the distance between the limit and the aim (the
-    size that a compaction tries to reach) is smaller, this half is enough. If false, the trigger may be as high as
-    the limit."""
+    size that a compaction tries to reach) is smaller, this half is enough. If false, or if no trigger depends on the
+    size of the request, the size at which a compaction starts can be the limit itself."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
     """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
@@ -183,9 +183,9 @@ class SummarySettings(Frozen):
 class FactSettings(Frozen):
     """Facts are the user's rules and the identifiers in the messages, such as order numbers.
 
-    The package finds them without a model, and keeps them word for word. A model that writes a summary between tags
-    (`summary_prompts="five_sections"`) can add facts: it is asked to list rules and decisions, and a sentence in its
-    list becomes a fact if the conversation contains the same words.
+    The package finds them without a model, and keeps them word for word. With
+    `summary_prompts="five_sections"`, the model that writes a summary also lists rules and decisions. A sentence of
+    this list becomes a fact if the conversation contains the same words.
     """
 
     facts_beside_summary: bool = Field(default=True, title="Facts: show beside a summary")
@@ -266,8 +266,8 @@ class BreakerSettings(Frozen):
 class RequestSettings(Frozen):
     """These settings say what happens to messages that are too long, and to old tool results.
 
-    They also decide whether the package adds quotations from the archive to requests (`auto_recall`), and how long a
-    run waits for another run on the same thread (`turn_wait_s`).
+    The setting `auto_recall` adds quotations from the archive to requests. The setting `turn_wait_s` limits how long
+    a run waits for another run on the same thread.
     """
 
     long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Request: long input")
