@@ -219,6 +219,14 @@ def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
 
 
 @pytest.mark.requirement("S3.1")
+def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
+    """A match that contains spaces is found whole if a line ends in the second half of each piece."""
+    line = ("one two three " * SEARCHED_CHARS)[: SEARCHED_CHARS * 55 // 100]
+    text = "\n".join([line] * 9)
+    assert len(Pattern("one two three").findall(text)) == text.count("one two three")
+
+
+@pytest.mark.requirement("S3.1")
 def test_an_empty_match_between_two_pieces_is_found_once() -> None:
     """It lies at the end of one piece and at the beginning of the next."""
     text = "。" * (3 * SEARCHED_CHARS)
