@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic import BaseModel, PositiveInt, TypeAdapter, ValidationError
 from yaml import MarkedYAMLError, YAMLError, safe_load
 
 from langgraph_compaction.checkpoint.patterns import Pattern
@@ -216,13 +216,18 @@ def _read(variable: str, name: str | None, text: str) -> Any:
     """Return the value of a variable, parsed as JSON for a setting that is a list or an object."""
     if text == "null":
         return None
-    if name is None or not any(get_origin(kind) in (tuple, list, dict) for kind in _kinds(name)):
+    if name is None or not any(map(_is_structured, _kinds(name))):
         return text
     try:
         return json.loads(text)
     except ValueError as error:
         usual = json.dumps(CompactionSettings().model_dump(mode="json")[name])
         raise SettingsError(f"{variable} = {_short(text)}: not JSON ({error}); the default is {usual}") from None
+
+
+def _is_structured(kind: Any) -> bool:
+    """Return whether a type is a list or an object."""
+    return get_origin(kind) in (tuple, list, dict) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _named_file(env: Mapping[str, str]) -> Path | None:

@@ -217,6 +217,18 @@ def test_structured_variables_are_json() -> None:
 
 
 @pytest.mark.requirement("S2.57")
+def test_an_object_in_a_variable_is_json() -> None:
+    """Also one whose class is a model of its own, such as the guard of a summarizer's input."""
+    guard = load_settings(env=env(SUMMARY_INPUT_GUARD='{"max_chars": 5000, "head": 0.1}')).summary_input_guard
+    assert guard is not None
+    assert (guard.max_chars, guard.head, guard.tail) == (5_000, 0.1, 0.3)
+    orders = load_settings(env=env(ADAPTIVE_ORDERS='{"unknown": ["sliding_window"]}')).adaptive_orders
+    assert orders.unknown == ("sliding_window",)
+    with pytest.raises(SettingsError, match=r"SUMMARY_INPUT_GUARD = 'all': not JSON"):
+        load_settings(env=env(SUMMARY_INPUT_GUARD="all"))
+
+
+@pytest.mark.requirement("S2.57")
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
     """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
     path = tmp_path / "agent.yaml"
