@@ -121,8 +121,8 @@ class StrategySettings(Frozen):
 
     sliding_window_size: PositiveInt = Field(default=9, title="sliding_window: messages kept")
     """Number of the newest messages that the strategy `sliding_window` keeps. If the oldest of them belongs to a tool
-    block, the whole block is kept. If the conversation has at most twice this number of messages, the strategy
-    removes nothing."""
+    block, the whole block is kept. The strategy removes messages only if the conversation has more than
+    twice this number of messages."""
 
     sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
     """Let `sliding_window` count the model's messages and all other messages separately. With

@@ -47,7 +47,10 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (
             OURS,
             "*::test_informative_async_errors",
-            "the test expects errors from asynchronous methods of a synchronous saver, but here they work",
+            (
+                "the test expects that a synchronous saver raises errors for asynchronous methods; in "
+                "`SQLAlchemySaver`, these methods work"
+            ),
         ),
         (
             OURS,
@@ -76,7 +79,10 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
         (
             OURS,
             "*::test_async_saver_prune_runs_from_another_thread_only",
-            "the test expects an error from a synchronous method in certain OS threads, but here it works",
+            (
+                "the test expects that the method `prune` raises an error on the OS thread of the event loop; in "
+                "this saver, `prune` works there"
+            ),
         ),
         (OURS, "tests/test_prune.py::*", INSIDE),
     ),

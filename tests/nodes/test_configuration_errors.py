@@ -76,9 +76,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"yaml": section("{triggers: [{kind: used_ratio, ratio: 2}]}")},
         (
             "YAML: context_compaction.triggers[0].ratio = 2: Input should be less than or equal to 1 "
-            "(Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, "
-            "`reserve_tokens`, `count`, `marker`, `command` and `own`. A compaction starts as soon as any trigger "
-            "fires.)"
+            "(Triggers that start compactions in addition to `trigger_ratio`. Each trigger has one of the kinds "
+            "`used_ratio`, `remaining_ratio`, `reserve_tokens`, `count`, `marker`, `command` and `own`. A compaction "
+            "starts as soon as any trigger fires.)"
         ),
     ),
     "a threshold of turns that is none": (

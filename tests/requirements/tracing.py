@@ -25,9 +25,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         measured.switch_context("")
 
 
+_KEPT = ("_register_", "offline_encoding")
+"""Beginnings of the names of functions whose caches stay: they register a process hook, or read a large file."""
+
+
 def drop_cached_results() -> None:
-    """Empty the caches of the product's functions, but not of those that register a hook of the process once."""
+    """Empty the caches of the product's functions."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "langgraph_compaction"]:
         for key, value in [*vars(sys.modules[name]).items()]:
-            if not key.startswith("_register_") and (clear := getattr(value, "cache_clear", None)):
+            if not key.startswith(_KEPT) and (clear := getattr(value, "cache_clear", None)):
                 clear()
