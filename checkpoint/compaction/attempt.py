@@ -13,7 +13,7 @@ COMMITTED = frozenset({"committed", "degraded_deterministic"})
 
 @dataclass(frozen=True, slots=True)
 class AttemptKey:
-    """The key of an attempt's rows. It holds no random id and no epoch, so a repeated attempt has an equal key.
+    """The key of an attempt's rows. It holds nothing random, so an attempt that is repeated has an equal key.
 
     `base_fingerprint` is the `fingerprint_all` of the messages with which the attempt began.
     """

@@ -41,6 +41,8 @@ from .engine import Call, demand, rules_beside
 T = TypeVar("T")
 Update = dict[str, Any]
 
+ATTEMPTS_OF_AN_EPOCH = 10_000
+"""Difference between the attempt numbers of two epochs in the keys of rows; no epoch has so many attempts."""
 NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is the beginning of a new thread."""
 
@@ -394,8 +396,13 @@ class NodeContext:
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
     def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
-        """Return the key of an attempt's rows."""
-        return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, attempt)
+        """Return the key of an attempt's rows.
+
+        After an undo the conversation is again the one with which the undone attempt began. An attempt that begins
+        with it once more is another one: the number of commits, which an undo does not reduce, tells them apart.
+        """
+        number = attempt + ATTEMPTS_OF_AN_EPOCH * self.epoch
+        return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, number)
 
     @property
     def draft_key(self) -> AttemptKey:

@@ -121,6 +121,22 @@ async def release_off_loop(graph: Any) -> None:
 
 
 @pytest.mark.requirement("S2.51")
+async def test_a_compaction_after_an_undo_has_a_row_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
+    """It begins with the messages of the undone one, whose row, summary and place in the history stay."""
+    graph = agent(**shared)
+    await go.invoke(graph, full())
+    for _ in range(3):
+        await take_back(go, graph, force=True)
+        await go.invoke(graph, {"messages": [], "compaction_request": {"full": True}})
+    rows = ledger(graph)
+    assert [row.verdict for row in rows] == ["committed", "undone"] * 3 + ["committed"]
+    assert len({row.compaction_id for row in rows}) == len(rows)
+    assert [row.detail for row in rows[1::2]] == [row.compaction_id for row in rows[:-1:2]]
+    assert rows[0].summary
+    assert len({row.base_fingerprint for row in rows[2::2]}) == 1, "they all began with the same messages"
+
+
+@pytest.mark.requirement("S2.51")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -215,7 +231,7 @@ async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
         CompactionThread(graph, CONFIG).undo()
     graph.invoke(full(), CONFIG)
     known = standing(graph)["head"]
-    with pytest.raises(UnknownAttemptError, match=f"it rests on {known}"):
+    with pytest.raises(UnknownAttemptError, match=f"the ids are {known}"):
         CompactionThread(graph, CONFIG).undo("0123456789abcdef")
     assert CompactionThread(graph, CONFIG).undo(known[:8]).compactions == (known,)
     with pytest.raises(UnknownAttemptError, match="nothing to undo"):
