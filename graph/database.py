@@ -1,13 +1,44 @@
 """Choose the database for snapshots, ledger and archive."""
 
 import time
+from collections import OrderedDict
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import SettingsError
+
+NONE_OF_ITS_OWN = (None, False, True)
+"""Values of the argument `checkpointer` of a graph that has no saver of its own."""
+_MOST_DATABASES = 16
+"""Number of databases whose records are kept by `RecordsOfCheckpointers`; those of others are made again."""
+
+
+class RecordsOfCheckpointers:
+    """The records of several agents that share a middleware: for each checkpointer, those in its database."""
+
+    def __init__(self) -> None:
+        self._in_databases = OrderedDict[Database, CompactionRecords]()
+        self._in_memory = WeakKeyDictionary[Any, CompactionRecords]()
+        self._lock = Lock()
+
+    def of(self, checkpointer: Any) -> CompactionRecords:
+        """Return the records for a checkpointer, the same ones as long as it lives; raise as `records_for` does."""
+        database = getattr(checkpointer, "database", None)
+        with self._lock:
+            if not isinstance(database, Database):
+                if checkpointer not in self._in_memory:
+                    self._in_memory[checkpointer] = records_for(None, checkpointer)
+                return self._in_memory[checkpointer]
+            known = self._in_databases.pop(database, None) or records_for(None, checkpointer)
+            self._in_databases[database] = known
+            if len(self._in_databases) > _MOST_DATABASES:
+                self._in_databases.popitem(last=False)
+            return known
 
 
 def records_for(database: str | Engine | Database | None, checkpointer: Any) -> CompactionRecords:
@@ -40,7 +71,7 @@ def check_parent(checkpointer: Any) -> None:
 
 def _beside(checkpointer: Any) -> str:
     """Return the database for the records beside another package's checkpointer if `database` is not given."""
-    if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
+    if checkpointer in NONE_OF_ITS_OWN or isinstance(checkpointer, InMemorySaver):
         return "memory"
     if isinstance(checkpointer, str):
         raise SettingsError(

@@ -49,7 +49,7 @@ from langgraph_compaction.nodes.summary.key_information import KeyInformationArg
 from .build_dependencies import build_dependencies, dependencies_of
 from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
-from .database import records_for
+from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
 from .exclusive_runs import ExclusiveGraph
 from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending_updates import (
@@ -150,7 +150,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         if trim_tokens_to_summarize is not None:
             chosen = effective(chosen, {"summary_input_tokens": trim_tokens_to_summarize})
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
-        self._database, self._saver = database, None
+        self._has_database, self._records = database is not None, RecordsOfCheckpointers()
         self._dependencies = build_dependencies(
             chosen,
             records_for(database, None),
@@ -179,19 +179,22 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     def dependencies_with(self, checkpointer: Any) -> Dependencies:
         """Return the dependencies of the newest call in an agent with this checkpointer, else the default ones.
 
-        Raise `SettingsError` if threads would outlive their snapshots.
+        For an agent without a checkpointer of its own, such as a node of another graph, these are those of the newest
+        call in any agent. Raise `SettingsError` if threads would outlive their snapshots.
         """
-        known = self._dependencies_with(checkpointer)
+        known, is_own = self._dependencies_with(checkpointer), checkpointer not in NONE_OF_ITS_OWN
         with self._lock:
-            return next(reversed(self._calls.values()), known)
+            calls = (one for one in reversed(self._calls.values()) if not is_own or one.records is known.records)
+            return next(calls, known)
 
     def _dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Return the dependencies that calls share, with records in the checkpointer's database if it is ours."""
-        with self._lock:
-            if checkpointer and self._saver is None and self._database is None:
-                self._dependencies = replaced(self._dependencies, records=records_for(None, checkpointer))
-                self._saver = checkpointer
+        """Return the dependencies that calls in agents with this checkpointer share.
+
+        Several agents may share the middleware. The records of each are in the database of its own checkpointer.
+        """
+        if self._has_database or checkpointer in NONE_OF_ITS_OWN:
             return self._dependencies
+        return replaced(self._dependencies, records=self._records.of(checkpointer))
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
         """Check the size, compact if a trigger fires, call the model, and check the size again."""
@@ -293,9 +296,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         """Return the dependencies of the call that gave the newest answer; after a restart, the default ones."""
         dependencies = self._dependencies_with(_saver())
         known, model = self._calls.get(newest_answer(state["messages"])), dependencies.fixed_model
-        return known or replaced(
-            dependencies, settings=self._sized(window_of(dependencies.settings, model)), model=model
-        )
+        if known is not None and known.records is dependencies.records:
+            return known
+        return replaced(dependencies, settings=self._sized(window_of(dependencies.settings, model)), model=model)
 
 
 class AgentHook:

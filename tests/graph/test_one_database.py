@@ -1,11 +1,12 @@
 """A graph with this package's saver keeps everything in the saver's database."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -19,8 +20,9 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
 )
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError, create_compaction_graph
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
-from tests.graph.harness import Drive, agent, frozen, full, said, values, verdicts
+from tests.graph.harness import CONFIG, SMALL, THREAD, WORDS, Drive, agent, calm, frozen, full, said, values, verdicts
 
 SAVERS = (SQLAlchemySaver, AsyncSQLAlchemySaver)
 
@@ -139,3 +141,30 @@ async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
 def test_a_thread_that_ends_with_the_process_needs_no_database(checkpointer: Any) -> None:
     """Neither given: all is kept in memory."""
     assert records_of(agent(checkpointer=checkpointer)).database.durable is False
+
+
+@pytest.mark.requirement("S3.21")
+async def test_agents_that_share_a_middleware_each_have_their_own_records(go: Drive, tmp_path: Path) -> None:
+    """Each in the database of its checkpointer, whichever agent was used first, and in memory likewise."""
+    middleware = CompactionMiddleware(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)
+
+    def assistant(saver: Any) -> Any:
+        return create_agent(calm(), [], middleware=[middleware], checkpointer=saver)
+
+    first, second = (SQLAlchemySaver(f"sqlite:///{tmp_path / name}") for name in ("first.db", "second.db"))
+    with closing(first), closing(second):
+        agents = [assistant(saver) for saver in (first, second, InMemorySaver(), InMemorySaver())]
+        assert [CompactionThread(one, CONFIG).history() for one in agents] == [[]] * 4
+        for number in (1, 3):
+            await go.invoke(agents[number], full())
+        found = [[row.verdict for row in CompactionThread(one, CONFIG).history()] for one in agents]
+        assert found == [[], ["committed"], [], ["committed"]]
+        assert [CompactionRecords(saver.database).history(THREAD) != [] for saver in (first, second)] == [False, True]
+        for number in (1, 3):
+            given = {"messages": [], "compaction_request": {"undo": "last", "force": True}}
+            await go.invoke(agents[number], given)  # the answers of both agents have the same id
+            assert frozen(values(agents[number])["messages"][:-1]) == frozen(full()["messages"])
+            assert [row.verdict for row in CompactionThread(agents[number], CONFIG).history()] == [
+                "committed",
+                "undone",
+            ]
