@@ -1,6 +1,7 @@
 """`as_node` makes the compaction graph, or an agent, a node of any graph and compacts this graph's messages."""
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
@@ -8,6 +9,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
+from pydantic import BaseModel
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.errors import EmbeddingError
@@ -74,14 +76,16 @@ class _Node(RunnableLambda[Any, Any]):
         """Return the dependencies of the graph inside, so that functions on threads accept the parent graph, too."""
         return dependencies_of(self._graph)
 
-    def _call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+    def _call(self, given_state: Any, config: RunnableConfig) -> dict[str, Any]:
         self._check(config)
+        state = as_mapping(given_state)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, self._graph.invoke(given, inside, output_keys=self._results))
 
-    async def _acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+    async def _acall(self, given_state: Any, config: RunnableConfig) -> dict[str, Any]:
         self._check(config)
+        state = as_mapping(given_state)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, await self._graph.ainvoke(given, inside, output_keys=self._results))
@@ -116,6 +120,13 @@ class _Node(RunnableLambda[Any, Any]):
         if applied := result.get("applied"):
             update["messages"] = replace(_applied(messages, applied))
         return update
+
+
+def as_mapping(state: Any) -> Mapping[str, Any]:
+    """Return a state by the names of its channels; its class may also be a model of pydantic or a dataclass."""
+    if isinstance(state, BaseModel):
+        return dict(state)
+    return {one.name: getattr(state, one.name) for one in fields(state)} if is_dataclass(state) else state
 
 
 def _embedded(config: RunnableConfig, state: Mapping[str, Any]) -> RunnableConfig:

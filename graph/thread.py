@@ -3,7 +3,6 @@
 Each operation is one generator in the module of its subject; the two methods here only run this generator.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -16,7 +15,7 @@ from langgraph_compaction.nodes.config.presets import Preset
 from langgraph_compaction.nodes.runtime.effects import arun, is_long
 
 from .builder import Graph
-from .embedding import rendered
+from .embedding import as_mapping, rendered
 from .history import Compaction, Diff, attempts, changes_since, erased, recalled_from, shown, transcript_of
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
@@ -145,17 +144,19 @@ class CompactionThread:
         """`recall`, asynchronously."""
         return await arun(recalled_from(self.graph, self.config, query, **wanted))
 
-    def render(self, state: Mapping[str, Any]) -> list[AnyMessage]:
+    def render(self, state: Any) -> list[AnyMessage]:
         """Return the request for a model that a parent graph calls itself, beside the node that `as_node` made.
 
-        `state` is the parent's state. The request is that of `nodes.render`, and with `auto_recall` a last message
-        that quotes the archive. The message is for this request only: do not add it to the state.
+        `state` is the parent's state: a dictionary, a model of pydantic or a dataclass. The request is that of
+        `nodes.render`, and with `auto_recall` a last message that quotes the archive. The message is for this request
+        only: do not add it to the state.
         """
-        return run_sync(self.graph, "arender", rendered(self.graph, self.config, state))
+        return run_sync(self.graph, "arender", rendered(self.graph, self.config, as_mapping(state)))
 
-    async def arender(self, state: Mapping[str, Any]) -> list[AnyMessage]:
+    async def arender(self, state: Any) -> list[AnyMessage]:
         """`render`, asynchronously."""
-        return await arun(rendered(self.graph, self.config, state), off_loop=is_long(state["messages"]))
+        known = as_mapping(state)
+        return await arun(rendered(self.graph, self.config, known), off_loop=is_long(known["messages"]))
 
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """Pin a message of the thread, or a text; return the id of the pinned message.

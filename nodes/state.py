@@ -176,7 +176,7 @@ class CompactionChannel(TypedDict, total=False):
     helped."""
     overflows: int
     """Number of overflows in a row that the provider reported for this request."""
-    declined_at: int
+    declined_at: int | None
     """Size of the request, in tokens, when a person declined a compaction. The person is asked again when the request
     has grown by 5 % of the window."""
     warned: bool

@@ -1,21 +1,27 @@
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
+from pydantic import BaseModel
 
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     MessageRefusedError,
     as_node,
     create_compaction_graph,
 )
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.compaction_request import CompactionRequest, Memory, RequestChannel
 from langgraph_compaction.nodes.errors import EmbeddingError
+from langgraph_compaction.nodes.state import CompactionChannel, merge
 from tests.fakes import ScriptedModel, StreamingModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -316,3 +322,52 @@ async def test_a_message_of_a_branch_beside_the_node_is_kept(go: Drive, name: st
     found = values(graph)["messages"]
     assert [message.id for message in found][-1] == "beside"
     assert len(summaries(found)) == 1
+
+
+class Model(BaseModel):
+    """A state that pydantic checks."""
+
+    messages: Annotated[list[AnyMessage], add_messages] = []
+    turns: int = 0
+
+
+class OwnChannels(Model):
+    """The same with the channels of a compaction."""
+
+    compaction: Annotated[CompactionChannel, merge] = {}
+    memory: Annotated[Memory, merge] = {}
+    compaction_request: Annotated[CompactionRequest | None, RequestChannel] = None
+
+
+@dataclass(slots=True)
+class Data:
+    """A state that is a dataclass."""
+
+    messages: Annotated[list[AnyMessage], add_messages] = field(default_factory=list[AnyMessage])
+    turns: int = 0
+
+
+@pytest.mark.requirement("S4.33")
+@pytest.mark.parametrize("schema", [Model, Data, OwnChannels])
+async def test_a_state_may_be_an_object(go: Drive, schema: type[Any]) -> None:
+    """A model of pydantic or a dataclass; with the channels of a compaction, an undo works as well."""
+    inner = create_compaction_graph(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)
+    has_channels = schema is OwnChannels
+    parent = StateGraph(schema)
+    parent.add_node("compact", as_node(inner, persist="parent" if has_channels else "subgraph"))
+    shown: list[list[AnyMessage]] = []
+    parent.add_node(
+        "answer", lambda state: shown.append(CompactionThread(inner, CONFIG).render(state)) or {"turns": 1}
+    )
+    parent.add_edge(START, "compact")
+    parent.add_edge("compact", "answer")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    given = full()["messages"]
+    await go.invoke(graph, {"messages": given})
+    found = values(graph)["messages"]
+    assert len(summaries(found)) == 1
+    assert shown == [found]
+    assert request_tokens(found) < request_tokens(given)
+    if has_channels:
+        CompactionThread(graph, CONFIG).undo(force=True)
+        assert [message.id for message in values(graph)["messages"]] == [message.id for message in given]
