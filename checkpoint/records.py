@@ -383,8 +383,8 @@ def _chain(conn: sa.Connection, thread: Thread, head: str | None) -> list[str]:
 
 def _nothing_to_undo(thread_id: str, compaction_id: str | None, line: Sequence[str]) -> str:
     if compaction_id is None or not line:
-        return f"thread {thread_id!r} rests on no compaction: there is nothing to undo"
+        return f"there is nothing to undo in thread {thread_id!r}: no compaction was committed, or all were undone"
     return (
-        f"the state of thread {thread_id!r} does not rest on compaction {compaction_id!r}: it rests on "
-        f"{', '.join(line)}"
+        f"no compaction of the state of thread {thread_id!r} has the id {compaction_id!r}, or several ids begin so: "
+        f"the ids are {', '.join(line)}"
     )

@@ -107,7 +107,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     """
     if request.get("release"):
         emit(context.writer, ReleaseEvent(held=context.compaction.get("held", False)))
-        return {"compaction": {**_ENDED, "held": False}}
+        return {"compaction": {**_ENDED, "held": False, "last": {}}}  # the result of an earlier request would mislead
     found = yield from _found(context, request)
     if isinstance(found, Finding):
         last = _finished(context, found)

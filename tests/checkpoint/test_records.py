@@ -118,5 +118,5 @@ def test_an_undo_takes_the_beginning_of_an_id(records: CompactionRecords, thread
         names[-2:]
     )
     shared = next(name[0] for name in names if sum(other[0] == name[0] for other in names) > 1)
-    with pytest.raises(UnknownAttemptError, match="does not rest on"):
+    with pytest.raises(UnknownAttemptError, match="several ids begin so"):
         records.before(thread_id, talk(1), head=names[-1], compaction_id=shared)

@@ -98,7 +98,7 @@ def without_checkpoint(row: LedgerRow) -> LedgerRow:
     ("request_", "reason", "told"),
     [
         ({"undo": "last"}, "over_limit", '"force": true undoes it all the same'),
-        ({"undo": "0" * 16, "force": True}, "nothing_to_undo", "it rests on "),
+        ({"undo": "0" * 16, "force": True}, "nothing_to_undo", "the ids are "),
     ],
 )
 async def test_a_run_that_takes_nothing_back_says_why(

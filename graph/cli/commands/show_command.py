@@ -56,10 +56,15 @@ def show(
             console.print(line_of(message, whole=whole), soft_wrap=True)
 
 
+def _is_digest(row: LedgerRow) -> bool:
+    """Return whether the attempt's summary is a digest, for which nobody is called."""
+    return row.strategy.endswith("+digest")
+
+
 def _headline(row: LedgerRow) -> Text:
     after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
     times = "call" if row.summary_calls == 1 else "calls"
-    calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls else ""
+    calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls and not _is_digest(row) else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
     return words(
         f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
@@ -79,6 +84,8 @@ def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) 
         print_lines([{"thread_id": thread, "compaction_id": found, "lines": lines}])
         return
     console = Output()
+    if not lines:
+        console.print("There are no differences.")
     for line in lines:
         console.print(words(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")), soft_wrap=True)
 

@@ -36,6 +36,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per 
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
 _UUID_CHARS = 36
 """Length of the ids that LangGraph's server gives to threads. Such an id is not wrapped, so that it can be copied."""
+_TO_THE_MINUTE = 16
+"""Number of characters of a time without its seconds, for which a narrow terminal has no room."""
 _SPENT = "summary\nin/out"
 _WHOLE = {"#", "id", "checkpoint", "last written"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
@@ -52,7 +54,8 @@ def threads(*, db: Db, as_json: AsJson = False) -> None:
     table.columns[0].min_width = min(_UUID_CHARS, max((len(row["thread_id"]) for row in rows), default=0))
     for row in rows:
         table.add_row(
-            *cells(row["thread_id"], format_time(row["updated_at"]), row["checkpoints"], row["compactions"])
+            *cells(row["thread_id"], format_time(row["updated_at"])[:_TO_THE_MINUTE], row["checkpoints"]),
+            *cells(row["compactions"]),
         )
     print_table(table, "There are no threads.")
 

@@ -67,8 +67,8 @@ def undo(
         tokens, limit = meter.request(cast("list[AnyMessage]", before.messages)), sizes.get("limit")
         if limit is not None and tokens > limit and not force:
             raise OverLimitError(
-                f"the messages would hold about {tokens:,} tokens and the limit was {limit:,}: the next turn would "
-                "compact again at once. --force undoes it all the same"
+                f"with compaction {before.undone[0]} undone, the messages would have about {tokens:,} tokens and the "
+                f"limit was {limit:,}: the next turn would compact again at once. --force undoes it all the same"
             )
         own = marked_by_us(before.messages)
         after = {**channel, **undone(before), "own_marks": own}

@@ -110,7 +110,7 @@ def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: st
     with SQLAlchemySaver.from_url(kept) as saver:
         saver.put({"configurable": {"thread_id": name, "checkpoint_ns": ""}}, empty_checkpoint(), {}, {})
     printed = run("threads", "--db", kept, width=80).stdout.splitlines()
-    assert any(line.startswith(name) for line in printed)
+    assert [line.split()[-2:] for line in printed if line.startswith(name)] == [["1", "0"]]
     assert max(map(len, printed)) <= 80
 
 

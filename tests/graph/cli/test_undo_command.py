@@ -4,7 +4,7 @@ from typing import Annotated, Any
 from unittest.mock import Mock
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
     call("undo", THREAD, "1", "--db", db, "--force")
     call("release", THREAD, "--db", db)
     graph.invoke(said("more " * 300), CONFIG)
-    assert "does not rest on" in call("undo", THREAD, "1", "--db", db, "--force", expect=1).stderr
+    assert "or several ids begin so" in call("undo", THREAD, "1", "--db", db, "--force", expect=1).stderr
     assert "there is no thread 'nobody'" in call("undo", "nobody", "--db", db, expect=2).stderr
     graph.update_state(CONFIG, {"compaction": {"step": "model"}}, as_node="token_check")
     assert "resume it first" in call("undo", THREAD, "--db", db, "--force", expect=1).stderr
@@ -251,3 +251,25 @@ def test_a_thread_is_forgotten_only_after_a_yes(graph: Any, db: str) -> None:
     call("forget", THREAD, "--db", db, "--yes")
     assert graph.get_state(CONFIG).values == {}
     assert lines("threads", "--db", db) == []
+
+
+@pytest.mark.requirement("S2.51")
+def test_where_nothing_is_different_the_diff_says_so(graph: Any, db: str) -> None:
+    """After an undo, and without the messages that came later."""
+    name = standing(graph)["head"]
+    assert call("diff", THREAD, name, "--db", db).stdout.startswith("--- before ")
+    began = CompactionThread(graph, CONFIG).show(name).began_with
+    CompactionThread(graph, CONFIG).undo(force=True)
+    later = [RemoveMessage(str(message.id)) for message in values(graph)["messages"][len(began) :]]
+    graph.update_state(CONFIG, {"messages": later}, as_node="commit")
+    assert call("diff", THREAD, name, "--db", db).stdout == "There are no differences.\n"
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(("summarizer", "told"), [("digest", False), (None, True)])
+def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | None, told: bool) -> None:
+    """A digest is extracted, so `show` names no call of a summarizer."""
+    with SQLAlchemySaver.from_url(db) as saver:
+        saver.setup()
+        agent(summarizer=summarizer, checkpointer=saver).invoke(full(), CONFIG)
+    assert (", 1 call of the summarizer" in call("show", THREAD, "last", "--db", db).stdout) is told
