@@ -9,20 +9,20 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as replaced
 from threading import Lock
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOutput, PrivateStateAttr
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from sqlalchemy import Engine
 
-from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
 from langgraph_compaction.nodes.compaction_request import (
     NO_REQUEST,
@@ -37,7 +37,7 @@ from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
@@ -182,10 +182,14 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         For an agent without a checkpointer of its own, such as a node of another graph, these are those of the newest
         call in any agent. Raise `SettingsError` if threads would outlive their snapshots.
         """
-        known, is_own = self._dependencies_with(checkpointer), checkpointer not in NONE_OF_ITS_OWN
+        known = self._dependencies_with(checkpointer)
+        return self._newest_call(None if checkpointer in NONE_OF_ITS_OWN else known.records) or known
+
+    def _newest_call(self, records: CompactionRecords | None) -> Dependencies | None:
+        """Return the dependencies of the newest call with these records, or, if None is given, of the newest call."""
         with self._lock:
-            calls = (one for one in reversed(self._calls.values()) if not is_own or one.records is known.records)
-            return next(calls, known)
+            calls = reversed(self._calls.values())
+            return next((one for one in calls if records is None or one.records is records), None)
 
     def _dependencies_with(self, checkpointer: Any) -> Dependencies:
         """Return the dependencies that calls in agents with this checkpointer share.
@@ -227,7 +231,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _model_call(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
         _refuse_second_summarizer(request.state)
-        dependencies, state = self._dependencies_of_call(request), {**request.state, "messages": caller.given}
+        _refuse_other_memory(request.state)
+        dependencies = self._dependencies_of_call(request, caller.added)
+        state = {**request.state, "messages": caller.given}
         context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
         context = yield from run_nodes(context, "token_check", among=NODES)
@@ -240,6 +246,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         _refuse_second_summarizer(state)
+        _refuse_other_memory(state)
         fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
         if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
             return _without_old_refusal(state)
@@ -254,7 +261,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
         if step == "model" and last.get("verdict") == "refused":
-            raise MessageRefusedError(refusal(in_view(state["messages"], compaction)))
+            told = refusal(in_view(state["messages"], compaction))
+            if state["messages"][-1].text == told:  # else another middleware has answered a later input
+                raise MessageRefusedError(told)
         if step not in COMPACTION_NODES and not compaction.get(KEY):
             return None
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), step)
@@ -262,8 +271,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         yield from keep_from_streaming(update)
         return update
 
-    def _dependencies_of_call(self, request: Request) -> Dependencies:
-        """Return the dependencies of this call: model, prompt, tools, and the settings for the model's window."""
+    def _dependencies_of_call(self, request: Request, added: Sequence[AnyMessage]) -> Dependencies:
+        """Return the dependencies of this call: model, prompt, tools, and the settings for the model's window.
+
+        `added` are messages that other middleware adds to this request. They count like the prompt.
+        """
         dependencies, model = self._dependencies_with(_saver()), request.model
         try:
             window = window_of(dependencies.settings, model)
@@ -278,6 +290,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
             tools=schemas(request),
+            added=added,
             ephemeral=ephemeral_tools(request.tools),
         )
 
@@ -293,12 +306,18 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
                 self._calls.popitem(last=False)
 
     def _remembered(self, state: CompactingState) -> Dependencies:
-        """Return the dependencies of the call that gave the newest answer; after a restart, the default ones."""
+        """Return the dependencies of the call that gave the newest answer, else of the newest call on these records.
+
+        After a restart they are the default ones, with the window of the thread's last compaction if it is not known.
+        """
         dependencies = self._dependencies_with(_saver())
         known, model = self._calls.get(newest_answer(state["messages"])), dependencies.fixed_model
         if known is not None and known.records is dependencies.records:
             return known
-        return replaced(dependencies, settings=self._sized(window_of(dependencies.settings, model)), model=model)
+        if (called := self._newest_call(dependencies.records)) is not None:
+            return called
+        window = window_of_thread(dependencies.settings, model, state.get("compaction"))
+        return replaced(dependencies, settings=self._sized(window), model=model)
 
 
 class AgentHook:
@@ -331,6 +350,16 @@ def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
             "model only the newest messages: build the agent with "
             'CompactionMiddleware(name="SummarizationMiddleware"), which takes that summarizer\'s place. A '
             "thread that it has summarized still has all its messages, and goes on"
+        )
+
+
+def _refuse_other_memory(state: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` if the application's own state has a channel with the name of this package's memory."""
+    memory: Any = state.get("memory") or {}
+    if not isinstance(memory, Mapping) or cast("Mapping[str, Any]", memory).keys() - Memory.__annotations__.keys():
+        raise SettingsError(
+            "CompactionMiddleware keeps goal and pins in a channel of the agent's state that is named 'memory', and "
+            "something else has written to it: give the channel of your own state class another name"
         )
 
 

@@ -1,7 +1,10 @@
 """A model for the node `model` that calls LangChain's handler with the compacted request."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -47,10 +50,20 @@ class Caller(Runnable[Any, Any]):
         messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
         return self.request.override(messages=self._as_shown(messages))
 
-    def _as_shown(self, rendered: Sequence[AnyMessage]) -> list[AnyMessage]:
+    @cached_property
+    def added(self) -> list[AnyMessage]:
+        """The messages that other middleware added to the request."""
+        ids = _added(self._shown, {message.id: message for message in self.given})
+        return [message for message in self._shown if message.id in ids]
+
+    @cached_property
+    def _shown(self) -> list[AnyMessage]:
+        """The messages of the request as other middleware made them, each with an id."""
         named = {id(had): has for had, has in zip(self.request.state["messages"], self.given, strict=True)}
-        shown = with_ids([named.get(id(message), message) for message in self.request.messages], derived=True)
-        return as_shown(rendered, self.given, shown)
+        return with_ids([named.get(id(message), message) for message in self.request.messages], derived=True)
+
+    def _as_shown(self, rendered: Sequence[AnyMessage]) -> list[AnyMessage]:
+        return as_shown(rendered, self.given, self._shown)
 
 
 def as_shown(
@@ -59,7 +72,8 @@ def as_shown(
     """Return the messages to send: the compacted ones, with what other middleware edited, omitted or added.
 
     `given` are the messages of the state, `others` what other middleware made of them. A message that the compaction
-    or the rendering changed is sent as they changed it.
+    or the rendering changed is sent as they changed it. An added message stays before the message that it was added
+    before, or before the next one that was not removed; those at the beginning stay at the beginning.
     """
     known = {message.id: message for message in given}
     shown = {message.id: message for message in others}
@@ -68,13 +82,26 @@ def as_shown(
         for message in rendered
         if message.id in shown or message.id not in known
     ]
+    added, left = _added(others, known), {message.id for message in kept}
     first = next((n for n, message in enumerate(others) if message.id in known), 0)
-    return [*_added(others[:first], known), *kept, *_added(others[first:], known)]
+    before, following = defaultdict[str | None, list[AnyMessage]](list), None
+    for message in reversed(others[first:]):
+        if message.id in added:
+            before[following].insert(0, message)
+        elif message.id in left:
+            following = message.id
+    placed = chain.from_iterable([*before[message.id], message] for message in kept)
+    return [*(message for message in others[:first] if message.id in added), *placed, *before[None]]
 
 
-def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:
-    """Return the messages that other middleware added to the request; placeholder results are not among them."""
-    return [message for message in messages if message.id not in known and not isinstance(message, ToolMessage)]
+def _added(messages: Sequence[AnyMessage], known: Mapping[str | None, AnyMessage]) -> set[str | None]:
+    """Return the ids of the messages that other middleware added to the request.
+
+    A result of a call that is not among them is a placeholder for a result that the state lacks, and is left out.
+    """
+    new = [message for message in messages if message.id not in known]
+    calls = {call["id"] for message in new if isinstance(message, AIMessage) for call in message.tool_calls}
+    return {one.id for one in new if not isinstance(one, ToolMessage) or one.tool_call_id in calls}
 
 
 def with_answer(response: Response, answer: AIMessage) -> Response:
@@ -86,7 +113,17 @@ def with_answer(response: Response, answer: AIMessage) -> Response:
 
 def schemas(request: Request) -> list[dict[str, Any]]:
     """Return the schemas of tools and structured output, as the model receives them, for counting tokens."""
-    return [convert_to_openai_tool(tool) for tool in [*request.tools, *_formats(request.response_format)]]
+    return [_schema(tool) for tool in [*request.tools, *_formats(request.response_format)]]
+
+
+def _schema(tool: Any) -> dict[str, Any]:
+    """Return the schema of a tool; a provider's own tool, given as a dictionary, is its own schema."""
+    try:
+        return convert_to_openai_tool(tool)
+    except ValueError:
+        if not isinstance(tool, dict):
+            raise
+        return cast("dict[str, Any]", tool)
 
 
 def _formats(response_format: Any) -> Iterator[Any]:

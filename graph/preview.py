@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.collect_key_information import foreseen
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, rules_beside
 from langgraph_compaction.nodes.selection.selector import Demand
@@ -84,7 +84,7 @@ def _previewed(
         chosen,
         counter=counter,
         overhead=dependencies.overhead(counter),
-        window=(window := window_of(chosen, model)),
+        window=(window := window_of_thread(chosen, model, values.get("compaction"))),
         max_tokens=answer_tokens(model, window),
         strategies=dependencies.strategies,
     )

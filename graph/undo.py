@@ -1,5 +1,6 @@
 """Undo a compaction, or start a new thread with the messages from before a compaction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
@@ -71,13 +72,14 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
 def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
     """Return the meter of the thread, and the result of the undo with the sizes measured by this meter."""
     sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.fixed_model)
+    stored: Mapping[str, int] = compaction.get("sizes") or {}  # where the model is not known before its first call
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return meter, Undone(
         compactions=before.undone,
         messages=len(before.messages),
         tokens=meter.request(cast("list[AnyMessage]", before.messages)),
-        trigger=sizes.trigger if sizes else None,
-        limit=sizes.limit if sizes else None,
+        trigger=sizes.trigger if sizes else stored.get("trigger"),
+        limit=sizes.limit if sizes else stored.get("limit"),
     )
 
 

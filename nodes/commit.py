@@ -127,7 +127,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
             -REMEMBERED_COMMITS:
         ],
         "unproven": True,
-        "sizes": {"trigger": context.call.sizes.trigger, "limit": context.call.sizes.limit},
+        "sizes": {name: getattr(context.call.sizes, name) for name in ("trigger", "limit", "window")},
         "streak": 0,
         "level": 0,
         "cooldown_until": 0.0,

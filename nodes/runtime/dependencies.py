@@ -9,7 +9,7 @@ from time import time
 from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
 
 from langgraph_compaction.checkpoint import CompactionRecords
@@ -25,6 +25,7 @@ from ..conversation.tokens import (
     TokenCounter,
     messages_counter,
     named_counter,
+    total,
 )
 from ..conversation.window_and_reserve import Sizes, sizes_of
 from ..errors import SettingsError, UnknownWindowError
@@ -127,6 +128,8 @@ class Dependencies:
     tools: Sequence[dict[str, Any]] = ()
     """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None
+    added: Sequence[AnyMessage] = ()
+    """Messages that an application adds to each request, but not to the conversation."""
     counter: TokenCounter | None = None
     """Token counter for every model; `None` chooses the encoding by the model's name."""
     fills_window: bool = False
@@ -256,9 +259,10 @@ class Dependencies:
         return self.counter is not None or settings.token_counter == ANCHORED
 
     def overhead(self, counter: TokenCounter) -> int:
-        """Return the tokens of the system prompt and the tool schemas."""
+        """Return the tokens of system prompt, tool schemas, and messages that are added to each request."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
-        return schemas + (counter.message(self.system_prompt) if self.system_prompt else 0)
+        prompt = counter.message(self.system_prompt) if self.system_prompt else 0
+        return schemas + prompt + (total(counter, self.added) if self.added else 0)
 
 
 def _chosen(source: ModelSource, state: Any, runtime: Any) -> Model | None:
@@ -300,10 +304,24 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
     window = told_window(model) or settings.fallback_window
     if not window:
         raise UnknownWindowError(
-            f"no context window is known for {model_name(model) or 'a graph without a model'}: "
+            f"no context window is known for {model_name(model) or 'a model before its first call'}: "
             "set CompactionSettings(context_window=...) to the tokens that the model accepts"
         )
     return int(window)
+
+
+def window_of_thread(settings: CompactionSettings, model: Model | None, compaction: Mapping[str, Any] | None) -> int:
+    """Return `window_of`, or, if it is not known, the window at the last commit of a thread.
+
+    `compaction` is the thread's channel. In LangChain's agent, the model is not known before its first call in a
+    process.
+    """
+    try:
+        return window_of(settings, model)
+    except UnknownWindowError:
+        if stored := ((compaction or {}).get("sizes") or {}).get("window"):
+            return int(stored)
+        raise
 
 
 def told_window(model: Model | None) -> int | None:

@@ -57,7 +57,7 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no settings for a graph without a model": (
         lambda: create_compaction_graph(settings=CompactionSettings()),
         UnknownWindowError,
-        r"known for a graph without a model: .*context_window",
+        r"known for a model before its first call: .*context_window",
     ),
     "a reserve larger than the window": (
         lambda: built(settings=CompactionSettings(context_window=100, output_reserve=200)),
