@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.nodes import CompactionSettings
@@ -111,7 +111,9 @@ def call_on(
     recalls = settings.auto_recall and (values.get("compaction") or {}).get("epoch", 0) > 0
     sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens, recalls=recalls)
     pins = frozenset((values.get("memory") or {}).get("pins") or ())
-    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
+    last = next(iter((values.get("messages") or [])[-1:]), None)
+    said = frozenset([str(last.id)] if isinstance(last, AIMessage) else [])  # a compaction keeps the newest answer
+    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, said=said, strategies=strategies)
 
 
 def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:

@@ -19,6 +19,7 @@ from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from .builder import Graph
 from .exclusive_runs import thread_of
 from .notebook_display import card
+from .pins import admitted_after_undo
 from .thread_state import at_rest, records_of, settled, state_of, written
 
 
@@ -45,7 +46,8 @@ class Undone:
 
 
 def released(graph: Graph, config: RunnableConfig) -> Effects[None]:
-    """Allow automatic compactions of a thread again after an undo."""
+    """Allow automatic compactions of a thread at rest again, after an undo."""
+    yield from at_rest(graph, config)
     yield from written(graph, config, {"compaction": {"held": False}})
 
 
@@ -61,7 +63,12 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     meter, done = yield from blocking(lambda: _sized(dependencies, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
+    known = frozenset(map(str, (state.values.get("memory") or {}).get("pins") or ()))
+    admitted = yield from blocking(
+        lambda: admitted_after_undo(dependencies, compaction, cast("list[AnyMessage]", before.messages), known)
+    )
+    channel = {**undone(before), "admitted": admitted}
+    yield from written(graph, config, {"messages": replace(before.messages), "compaction": channel})
     now = dependencies.now()
     yield from querying(
         records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, after=done.tokens, now=now)

@@ -71,6 +71,18 @@ def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
     asked = [name for name in ("undo", "release") if name in given]
     if len(asked) > 1 or (asked and given.keys() & {"focus", "full"}):
         return f"{REQUEST} has {_named(given)}: ask for a compaction, an undo or a release, one a run"
+    return _fault_of_value(given)
+
+
+def _fault_of_value(given: Mapping[str, Any]) -> str:
+    """Return the error text for a value that a key does not take; an empty text if there is none."""
+    undo, release, force = given.get("undo"), given.get("release"), given.get("force", False)
+    if "undo" in given and undo is not True and not (isinstance(undo, str) and undo.strip()):
+        return f"{REQUEST} has {undo!r} under 'undo': give \"last\" or the id of a compaction"
+    if "release" in given and release is not True:
+        return f"{REQUEST} has {release!r} under 'release': give true, or leave the key out"
+    if not isinstance(force, bool) or (force and "undo" not in given):
+        return f"{REQUEST} has {force!r} under 'force': give true beside 'undo', or leave the key out"
     return ""
 
 

@@ -68,6 +68,14 @@ def admit(context: NodeContext) -> Admission:
     )
 
 
+def admitted_after_undo(context: NodeContext, messages: list[AnyMessage]) -> list[str]:
+    """Return the names of what the thread has admitted, and of its pins in the messages that an undo restores.
+
+    A pinned message that the undone compaction had shortened has another name in its original form.
+    """
+    return [*dict.fromkeys([*(context.compaction.get("admitted") or []), *_pinned(context.after({}, messages))])]
+
+
 def unit_name(messages: Sequence[AnyMessage]) -> str:
     """Return the name of a system message, or of a pinned message with its tool block, in the list `admitted`."""
     return fingerprint_all(messages)[:NAMED_CHARACTERS]

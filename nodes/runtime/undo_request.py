@@ -18,6 +18,7 @@ from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
+from .admission import admitted_after_undo
 from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
 from .ledger_io import abandon, write_ledger
@@ -117,7 +118,8 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))
-    return {"messages": replace(found.messages), "compaction": undone(found)}
+    admitted = admitted_after_undo(context, cast("list[AnyMessage]", found.messages))
+    return {"messages": replace(found.messages), "compaction": {**undone(found), "admitted": admitted}}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def wish(**asked: Any) -> dict[str, Any]:
         ({"focsu": "eggs"}, r"unknown keys 'focsu'.*'focus', 'full', 'undo'"),
         ({"undo": "last", "focus": "eggs"}, "one a run"),
         ({"undo": "last", "release": True}, "one a run"),
+        ({"release": False}, "under 'release': give true"),
     ],
 )
 async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: Any, asked: Any, says: str) -> None:

@@ -137,6 +137,45 @@ async def test_a_compaction_after_an_undo_has_a_row_of_its_own(go: Drive, shared
 
 
 @pytest.mark.requirement("S2.51")
+async def test_a_turn_that_waits_is_not_released(shared: dict[str, Any]) -> None:
+    """A write to its state would drop the node that is to run next."""
+    graph = agent(**shared)
+    graph.invoke(full(), CONFIG)
+    CompactionThread(graph, CONFIG).undo(force=True)
+    waiting = agent(**shared)
+    waiting.interrupt_before_nodes = ["model"]
+    waiting.invoke(said("next"), CONFIG)
+    assert waiting.get_state(CONFIG).next == ("model",)
+    with pytest.raises(CompactionError, match="resume it first"):
+        CompactionThread(waiting, CONFIG).release()
+    assert waiting.get_state(CONFIG).next == ("model",)
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize("by_run", [False, True])
+async def test_pins_stay_where_an_undo_gives_them_their_whole_text(
+    go: Drive, by_run: bool, shared: dict[str, Any]
+) -> None:
+    """Pinned in their shortened form, they hold more than half of the room after the undo, and are not refused."""
+    settings = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
+    graph = agent(**shared, **settings)
+    blocks = [message for number in range(4) for message in tool_block(number, 200)]
+    await go.invoke(graph, {"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]})
+    pinned = [str(message.id) for message in values(graph)["messages"] if str(message.id).startswith("result-")]
+    thread = CompactionThread(graph, CONFIG)
+    for name in pinned:
+        await thread.apin(message_id=name)
+    assert len(pinned) > 2
+    if by_run:
+        await go.invoke(graph, {"messages": [], "compaction_request": {"undo": "last", "force": True}})
+    else:
+        await thread.aundo(force=True)
+    chunks = await go.stream(graph, said("next"), stream_mode=["custom"])
+    assert "PinsRefusedEvent" not in [event["event"] for _, event in chunks]
+    assert [pin.message_id for pin in await thread.apins()] == pinned
+
+
+@pytest.mark.requirement("S2.51")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
     graph = agent(**shared, breaker_frequency_calls=0)

@@ -143,6 +143,15 @@ def test_a_request_is_there_until_it_has_been_read() -> None:
         ({"undo": "last", "release": True}, "one a run"),
         ({"undo": "last", "full": True}, "one a run"),
         ({"release": True, "focus": None}, "one a run"),
+        ({"undo": True}, ""),
+        ({"undo": "last", "force": False}, ""),
+        ({"force": False}, ""),
+        ({"undo": False}, "under 'undo'"),
+        ({"undo": " "}, "under 'undo'"),
+        ({"release": False}, "under 'release'"),
+        ({"release": "yes"}, "under 'release'"),
+        ({"force": True}, "under 'force'"),
+        ({"undo": "last", "force": "yes"}, "under 'force'"),
     ],
 )
 def test_a_request_asks_for_one_thing(asked: Any, fault: str) -> None:
