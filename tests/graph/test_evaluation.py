@@ -36,6 +36,7 @@ def row(policy: Policy, budget: float = 1.0, talk: Sequence[AnyMessage] = TALK) 
     return found
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None:
     """Neither what the prompt says nor what a result behind the cut gives."""
     run = cut("talk", TALK, 0.6)
@@ -44,6 +45,7 @@ def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None
     assert text_of(run.old).startswith("Please look up")
 
 
+@pytest.mark.requirement("S3.23")
 def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
     """The two ends of each figure."""
     every, none = row(lambda old, _: old), row(lambda _old, _cap: [])
@@ -56,18 +58,21 @@ def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
     assert (every["runs"], every["identifiers"], every["later_calls"]) == (1, 2, 1)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_bag_of_identifiers_is_recalled_and_not_bound() -> None:
     """Words that gave them meaning must stand near."""
     found = row(lambda _old, _cap: [HumanMessage("PX-1138 FQ8APE")])
     assert (found["recall"], found["bound"], found["calls"]) == (1.0, 0.0, 1.0)
 
 
+@pytest.mark.requirement("S3.23")
 def test_one_lost_identifier_loses_the_call() -> None:
     """Half of the recall, and no call."""
     found = row(lambda _old, _cap: [HumanMessage("carrier north, parcel PX-1138")])
     assert (found["recall"], found["bound"], found["calls"]) == (0.5, 0.5, 0.0)
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
     """Three contexts, one for each place of a constraint, each without the call of its result."""
 
@@ -80,12 +85,14 @@ def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
     assert found["most_over_cap"] >= found["tokens_over_cap"] > 1
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_defect_of_the_recording_is_not_the_policys() -> None:
     """A result of no call that was there before."""
     broken = [*TALK[:3], ToolMessage("lost", tool_call_id="nobody"), *TALK[3:]]
     assert row(lambda old, _: old, talk=broken)["broken_pairs"] == 0
 
 
+@pytest.mark.requirement("S3.23")
 def test_rules_are_precise_where_remarks_are_none() -> None:
     """A digest that lists every sentence as a rule is half right; ours does better."""
 
@@ -101,6 +108,7 @@ def test_rules_are_precise_where_remarks_are_none() -> None:
     assert row(lambda old, _: old)["precision"] is None
 
 
+@pytest.mark.requirement("S3.23")
 def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
     """At the first, the middle and the last message of the user; no sentence passes for another."""
     users = [HumanMessage(f"message {number}") for number in range(5)]
@@ -110,12 +118,14 @@ def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
         assert [other for other in (*CONSTRAINTS, *REMARKS) if survives(sentence, other)] == [sentence]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_run_without_a_user_has_no_rules() -> None:
     """And is measured all the same."""
     found = row(lambda old, _: old, talk=[m for m in TALK if not isinstance(m, HumanMessage)])
     assert (found["rules"], found["recall"]) == ({}, 1.0)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("budget", [0.3, 0.6])
 def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
@@ -126,6 +136,7 @@ def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
     assert any(policy(old, int(budget * count(old))) for policy in BASELINES[name])
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_interval_is_of_the_runs_and_always_the_same() -> None:
     """Wide for few runs that differ, and nothing for one."""
     assert interval([(1, 1)]) == (1.0, 1.0)

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
@@ -35,6 +36,7 @@ def run(name: str, thing: str, value: str) -> Recording:
 RUNS = [(name, run(name, f"{name} crate", f"PX-{n}{n}{n}")) for n, name in enumerate(("teal", "navy", "coral"))]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_question_needs_what_left_the_view() -> None:
     """Not what the view or the system prompt holds."""
     (question,) = questions(RUNS[0][1], "teal")
@@ -43,6 +45,7 @@ def test_a_question_needs_what_left_the_view() -> None:
     assert question.words == "Now send the teal crate on"
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_thread_holds_other_tasks_around_the_run() -> None:
     """As many as are asked for, and the ids of the run's own messages."""
     (question,) = questions(RUNS[0][1], "teal")
@@ -52,6 +55,7 @@ def test_a_thread_holds_other_tasks_around_the_run() -> None:
         assert [message.text for message in messages if message.id in own] == [one.text for one in question.old]
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_figures_are_those_of_the_hits() -> None:
     """One row for each query and search; the own words name the crate, and the number stands beside."""
     with Database.open("memory") as database:
@@ -66,6 +70,7 @@ def test_the_figures_are_those_of_the_hits() -> None:
     assert {row["in_reach"] for row in rows} == {1.0}
 
 
+@pytest.mark.requirement("S3.23")
 def test_questions_can_be_left_out() -> None:
     """The others are the same questions in the same threads as with all."""
     with Database.open("memory") as database:
@@ -77,6 +82,7 @@ def test_questions_can_be_left_out() -> None:
     assert abs(row["tokens"] - sum(sizes[1:]) / 2) <= 1
 
 
+@pytest.mark.requirement("S3.23")
 def test_words_that_no_message_shares_are_out_of_reach() -> None:
     """The message says nothing about the crate."""
     said = [message for message in RUNS[0][1].messages if message.text != "Now send the teal crate on"]
@@ -88,6 +94,7 @@ def test_words_that_no_message_shares_are_out_of_reach() -> None:
     assert [row["in_reach"] for row in rows if row["query"] == "message"] == [0.6667] * 3
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_plain_search_is_bm25() -> None:
     """A rare word outweighs a frequent one, and a text without any is left out."""
     texts: list[AnyMessage] = [HumanMessage(text) for text in ("crates of tea", "crate crate", "a boat")]

@@ -58,6 +58,7 @@ def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("S3.23")
 def test_without_compaction_every_token_is_written_once_and_read_again() -> None:
     """Requests of 10 and 20 tokens: 10 new; then 10 from the cache and 10 new."""
     assert count(TINY.messages) == 25
@@ -70,6 +71,7 @@ def test_without_compaction_every_token_is_written_once_and_read_again() -> None
     assert figures["prefix_reuse"] == round(10 / 30, 4)
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_compaction_changes_is_written_again() -> None:
     """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
     assert TINY.limit(0.5) == 15
@@ -82,6 +84,7 @@ def test_what_a_compaction_changes_is_written_again() -> None:
     assert (figures["over_window"], row(uncompacted)["over_window"]) == (0.0, 0.5)
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
     """In a room of 20 tokens the contexts are 5, 15, 25 that become 5, and 15: one compaction."""
     run = Run("four", [SystemMessage("be"), *(HumanMessage("hi"), AIMessage("ok")) * 4])
@@ -90,6 +93,7 @@ def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
     assert course.compactions == 1
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
     """What stands behind it is written again; an id and our own marks make no other message."""
     same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
@@ -99,6 +103,7 @@ def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
     assert bill(TINY, PlayedRun(moved)).reused == [0, 0]
 
 
+@pytest.mark.requirement("S3.23")
 def test_schemas_stand_before_every_request_and_are_reused() -> None:
     """From the second on; a window is a share of what is neither prompt nor schemas."""
     run = Run("tools", TINY.messages, schemas=100)
@@ -107,6 +112,7 @@ def test_schemas_stand_before_every_request_and_are_reused() -> None:
     assert run.limit(0.5) == 115
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_summarizers_calls_are_in_the_cost() -> None:
     """Its input as new tokens, its output at five times the input's price."""
     course = uncompacted(TINY)
@@ -115,6 +121,7 @@ def test_a_summarizers_calls_are_in_the_cost() -> None:
     assert (WRITE * 40 + OUTPUT * 8) / PRICE == 40 * 1.25 + 8 * 5
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     """Each call of a message by itself; a word that nobody had said is none."""
     run = Run("talk", TALK)
@@ -126,6 +133,7 @@ def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     assert (figures["identifiers"], figures["available"], figures["calls"]) == (5, 0.6, round(1 / 3, 4))
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
     """As where the graph gives up."""
     run = Run("talk", TALK)
@@ -133,6 +141,7 @@ def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
     assert (figures["available"], figures["over_window"]) == (0.2, round(2 / 3, 4))
 
 
+@pytest.mark.requirement("S3.23")
 def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
     """What the model has not answered yet is no exchange that chance could take."""
     run = Run("talk", [*TALK, AIMessage("Done.")])
@@ -141,6 +150,7 @@ def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
         assert [message.type for message in last[-3:]] == ["ai", "tool", "tool"]
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_course_ends_with_the_whole_cost() -> None:
     """At the first point the first request, at the last all of them and a summarizer's calls."""
 
@@ -195,6 +205,7 @@ def played(recording: Recording, **given: Any) -> tuple[Run, PlayedRun]:
     return run, policy(run, run.limit(0.5))
 
 
+@pytest.mark.requirement("S3.23")
 def test_settings_drive_the_real_graph(recording: Recording) -> None:
     """Every real request is there once, in order, within the limit; a digest costs no call."""
     run, course = played(recording)
@@ -205,6 +216,7 @@ def test_settings_drive_the_real_graph(recording: Recording) -> None:
     assert (course.extra_calls, course.extra_cost) == (0, 0)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     """Every call of it, by the usage that it reports."""
     _, course = played(recording, summarizer=Summarizer())
@@ -212,12 +224,14 @@ def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_input_that_nobody_answered_is_no_real_request(recording: Recording) -> None:
     """The graph asks the model about it, and the recording has no answer."""
     longer = Recording(name="rounds", messages=(*recording.messages, HumanMessage("Thanks.")), tools=recording.tools)
     assert [sent.answer for sent in played(longer)[1].sent] == run_of(recording).answers
 
 
+@pytest.mark.requirement("S3.23")
 def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
     """What was sent until then counts, what was not is over the window and has nothing."""
     run = run_of(recording)
@@ -230,6 +244,7 @@ def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> 
     assert 0 < figures["available"] < 1
 
 
+@pytest.mark.requirement("S3.23")
 def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> None:
     """As files of two folders may have it."""
     other = Recording(name=recording.name, messages=recording.messages[:9], tools=recording.tools)
@@ -238,6 +253,7 @@ def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> Non
         assert [sent.answer for sent in policy(run, run.limit(0.9)).sent] == run.answers
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:
     """Sliding trim costs half as much again, 1.57 over twice the runs; ours keeps more than any of them."""
     recordings = read_recordings(shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json"))

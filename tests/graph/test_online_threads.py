@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.graph.lab.evaluation.online import Online, Run, turn_by_turn
@@ -39,6 +40,7 @@ def run(thing: str) -> Recording:
 RUNS = [run(thing) for thing in THINGS]
 
 
+@pytest.mark.requirement("S3.23")
 def test_all_first_halves_come_before_the_second_halves() -> None:
     """With new ids, one system prompt, and the name of the run of each message."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -50,6 +52,7 @@ def test_all_first_halves_come_before_the_second_halves() -> None:
     assert all(part in messages[n].text for n, part in enumerate(thread.parts[:11]) if part)
 
 
+@pytest.mark.requirement("S3.23")
 def test_runs_fill_threads_of_the_size_asked_for() -> None:
     """No thread is smaller, each run is in one thread; the draw can be repeated."""
     threads = long_threads(RUNS, 1_000)
@@ -65,6 +68,7 @@ def played(thread: LongThread, policies: dict[str, Online], compared: dict[str, 
     return list(played_threads([(run_of(thread.recording), thread.parts)], each, [2_600], compared))
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_is_quoted_is_available_and_costs_tokens() -> None:
     """A peer finds by BM25 what it has dropped; the gain and its interval are those of the runs."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -80,6 +84,7 @@ def test_what_is_quoted_is_available_and_costs_tokens() -> None:
     assert "gain" not in without
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_quotation_answers_a_user_and_only_after_a_compaction() -> None:
     """As that of `auto_recall`; and where 5 % of the room are under 100 tokens there is none."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -93,6 +98,7 @@ def test_a_quotation_answers_a_user_and_only_after_a_compaction() -> None:
     assert with_bm25(trimmed)(Run("none", []), 2_600).sent == []
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_graph_quotes_in_long_threads() -> None:
     """With `auto_recall`, and not without."""
     (thread,) = long_threads(RUNS, 10**6)

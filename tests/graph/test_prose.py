@@ -28,6 +28,7 @@ TALK: list[AnyMessage] = [
 PASSENGERS = [{"first_name": "Ada", "dob": "1990-01-02"}, {"first_name": "Eli", "dob": "1991-03-04"}]
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", PHRASES)
 def test_statements_are_no_identifiers_and_hardly_ever_rules(language: str) -> None:
     """The statements are what the digest loses most easily: neither identifiers nor rules."""
@@ -37,6 +38,7 @@ def test_statements_are_no_identifiers_and_hardly_ever_rules(language: str) -> N
     assert sum(bool(rules_of(sentence)) for sentence in every) <= len(every) // 10
 
 
+@pytest.mark.requirement("S3.23")
 def test_planted_statements_are_counted_by_speaker() -> None:
     """A context without one speaker's messages holds the other's statements only."""
     planted = planted_prose("talk", TALK, "en")
@@ -45,6 +47,7 @@ def test_planted_statements_are_counted_by_speaker() -> None:
     assert planted_prose("talk", TALK, "en") == planted
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_context_is_compacted_once_for_each_number() -> None:
     """A policy that keeps the newest messages has lost the oldest statements after three compactions."""
     planted = planted_prose("talk", TALK * 6, "zh", within=2)
@@ -53,6 +56,7 @@ def test_the_context_is_compacted_once_for_each_number() -> None:
     assert kept_prose(planted, seen[-1][1]) == {"user": (0, 5), "assistant": (0, 5)}
 
 
+@pytest.mark.requirement("S3.23")
 def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
     """A chat is prose of runs of one half."""
     call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
@@ -62,6 +66,7 @@ def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
     assert all(message.text and not isinstance(message, ToolMessage) for _, chat in found for message in chat)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("line", "bare_and_shown"),
     [
@@ -78,6 +83,7 @@ def test_rows_without_their_subject_are_counted(line: str, bare_and_shown: tuple
     assert rows_of([result]).shown([HumanMessage(f"Facts:\n{line}")]) == bare_and_shown
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_arguments_of_a_call_are_no_row() -> None:
     """A digest shows them before the rows of a list without a path."""
     call = AIMessage("", tool_calls=[{"name": "search", "args": {"origin": "DEN"}, "id": "1"}])
@@ -87,6 +93,7 @@ def test_the_arguments_of_a_call_are_no_row() -> None:
     assert rows_of([call, flights]).shown(shown) == (1, 2)
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_id_names_a_row_before_a_name() -> None:
     """The label is an id, else a name, else nothing."""
     assert label_key({"name": "Ada", "price": 3, "flight_number": "F1"}) == "flight_number"

@@ -49,6 +49,7 @@ def rows(*args: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.requirement("S3.23")
 def test_each_policy_is_measured_at_each_budget_beside_chance_and_trim(recorded: Path) -> None:
     """With every figure, and none over its cap."""
     found = rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9")
@@ -60,12 +61,14 @@ def test_each_policy_is_measured_at_each_budget_beside_chance_and_trim(recorded:
     assert rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9") == found
 
 
+@pytest.mark.requirement("S3.23")
 def test_several_cuts_of_several_files(recorded: Path) -> None:
     """A run counts once, however often it is cut."""
     (row, *_) = rows(recorded, recorded, "--preset", "faithful", "--budget", "0.5", "--cut", "0.5,0.75")
     assert (row["runs"], row["cuts"]) == (1, 4)
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_path: Path) -> None:
     """From the file that --use names."""
     path = tmp_path / "mine.py"
@@ -78,6 +81,7 @@ def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_p
     assert played[0]["compactions"] > 0
 
 
+@pytest.mark.requirement("S3.23")
 def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
     """A row a policy and window; beside no compaction at all, which is over the window and costs 1.
 
@@ -102,12 +106,14 @@ def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
     assert by[0.4, "faithful"]["compactions"] > by[0.8, "faithful"]["compactions"] > 0
 
 
+@pytest.mark.requirement("S3.23")
 def test_json_says_what_the_figures_do_not_show(recorded: Path) -> None:
     """In every row, whatever is measured."""
     for args in (("--budget", "0.5"), ("--online",)):
         assert {row["note"] for row in rows(recorded, "--preset", "faithful", *args)} == {SAID}
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     """It fits 80 columns, names the runs, and explains its columns."""
     result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
@@ -119,6 +125,7 @@ def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     assert all(name in words for name in ("faithful", "random exchanges", "trim_messages", "95 %"))
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     """A table a window, in 80 columns; that a digest costs no call is said."""
     result = evaluate(recorded, "--online", "--preset", "faithful", "--window", "0.4,0.8")
@@ -130,6 +137,7 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was measured; blank for a policy that lost nothing."""
 
@@ -148,6 +156,7 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
     assert " ".join(RECOVERED.split()) in " ".join(result.stdout.split())
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_recall_finds_in_long_threads(tmp_path: Path) -> None:
     """By the user's words and the query of `auto_recall`, beside BM25; each run among the other."""
     files = [tmp_path / f"{thing}.json" for thing in ("teal", "navy")]
@@ -184,6 +193,7 @@ def told_and_needed(thing: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.requirement("S3.23")
 def test_auto_recall_can_be_switched(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every preset; by default each has its own."""
     played: list[dict[str, bool]] = []
@@ -199,6 +209,7 @@ def test_auto_recall_can_be_switched(recorded: Path, monkeypatch: pytest.MonkeyP
     assert played == [{"faithful": True, "selective": False}, dict.fromkeys(both, True), dict.fromkeys(both, False)]
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
     """With what its compactions took out of view."""
     db = f"sqlite:///{tmp_path / 'kept.db'}"
@@ -211,6 +222,7 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
 
 
+@pytest.mark.requirement("S3.23")
 def test_the_variable_names_the_database_of_a_thread_alone(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +238,7 @@ def test_the_variable_names_the_database_of_a_thread_alone(
     assert {row["runs"] for row in rows(recorded, "--thread", thread, *options)} == {2}
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> None:
     """A run in a window of tokens is the run in the share that makes as many."""
     (run_,) = [run_of(one) for one in read_recordings(recorded)]
@@ -238,6 +251,7 @@ def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> N
     assert f"window {tokens:,} tokens: 1 runs" in " ".join(table.split())
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
     """Retention against budget, or the course of the runs."""
@@ -252,6 +266,7 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     assert course != drawn
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -273,6 +288,7 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     assert said in one_line(result)
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("args", "said"),
     [

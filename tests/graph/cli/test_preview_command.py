@@ -57,6 +57,7 @@ def graph(db: str) -> Any:
     return talked(db, PROMPT)
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("preset", "prompt"),
     [(None, PROMPT), ("typed_rules", PROMPT), ("layered_defence", None)],  # the last counts in its own way
@@ -77,6 +78,7 @@ def test_it_says_what_the_function_says(db: str, config: str, preset: Preset | N
 TOKENS = ("tokens_before", "tokens_selected", "tokens_after_about")
 
 
+@pytest.mark.requirement("S4.37")
 def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config: str) -> None:
     """In words: figures first, then what would go."""
     before = values(graph)
@@ -93,6 +95,7 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     """The settings are the usual ones then. Where nothing would be done, it says why."""
     shown = call("preview", THREAD, "--db", db, "--window", "100000").stdout
@@ -105,6 +108,7 @@ def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     )
 
 
+@pytest.mark.requirement("S4.37")
 def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> None:
     """Under a heading of its own."""
     clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
@@ -117,6 +121,7 @@ def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> N
     )
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -134,6 +139,7 @@ def test_what_cannot_be_tried_says_so(db: str, words: tuple[str, ...], code: int
     assert told in call("preview", *words, "--db", db, expect=code).stderr
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_thread_whose_checkpoints_are_elsewhere_says_so(db: str) -> None:
     """Its compactions are here, what is in view is not."""
     agent(database=db).invoke(full(), CONFIG)

@@ -34,6 +34,7 @@ CONVERSATION = [
 COMPACTION = ["trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_json_has_the_keys_that_are_promised(recorded: Path) -> None:
     """One line a conversation, with these keys in this order."""
     (line,) = replayed(recorded)
@@ -48,6 +49,7 @@ def test_json_has_the_keys_that_are_promised(recorded: Path) -> None:
     assert all(row["tokens_after"] < row["tokens_before"] for row in committed)
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_is_readable(recorded: Path, width: int) -> None:
     """A row for each compaction; nothing is cut or wider than the terminal."""
@@ -64,6 +66,7 @@ def test_the_table_is_readable(recorded: Path, width: int) -> None:
     assert [tuple(row[1:5]) for row in rows] == expected
 
 
+@pytest.mark.requirement("S4.37")
 def test_the_end_state_is_told(recorded: Path) -> None:
     """The page begins with the size of the conversation and ends with what became of it."""
     text = " ".join(run(recorded).stdout.split())

@@ -36,6 +36,7 @@ def shown(report: Report, width: int) -> list[str]:
     return capture.get().splitlines()
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_every_word_is_whole(width: int) -> None:
     """From 80 columns on no row is cut, no word is broken, and no line is longer than the terminal."""
@@ -47,6 +48,7 @@ def test_every_word_is_whole(width: int) -> None:
         assert {row[0], row[2], f"{row[4]:,}", *filter(None, [row[1], *reason])} <= set(words)
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_reason_stands_under_its_verdict() -> None:
     """What failed says why, in the same column."""
     lines = shown(REPORT, 100)
@@ -54,6 +56,7 @@ def test_a_reason_stands_under_its_verdict() -> None:
     assert lines[place].index("rejected_insufficient") == lines[place + 1].index("no_selection_fits")
 
 
+@pytest.mark.requirement("S4.37")
 def test_names_are_no_markup() -> None:
     """A file's name is printed as it is; the thread and its database are named."""
     lines = shown(REPORT, 100)
@@ -62,6 +65,7 @@ def test_names_are_no_markup() -> None:
     assert lines[2] == "It is thread talk-1 in sqlite:///kept.db."
 
 
+@pytest.mark.requirement("S4.37")
 def test_what_is_open_is_not_hidden() -> None:
     """An attempt without a verdict is shown as open."""
     report = Report(file="f", thread="t", attempts=[attempt("check", "", None, "", 1, None, None, None)])

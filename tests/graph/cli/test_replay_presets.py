@@ -54,6 +54,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.requirement("S4.37")
 def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     """A line each, in the order in which they are named; each the figures that it has alone."""
     lines = replayed(recorded, "--preset", THREE)
@@ -65,6 +66,7 @@ def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     assert all(any(row["verdict"] == "committed" for row in line["compactions"]) for line in lines)
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
     """The trigger and the sums; a window that holds everything keeps everything."""
     (quarter,) = replayed(recorded)
@@ -76,6 +78,7 @@ def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
     assert quarter["messages"] < 41
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     """Under a quarter of the conversation, with nothing lost, over the limit or asked."""
@@ -85,6 +88,7 @@ def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     assert not any(row["verdict"] == "declined" for row in line["compactions"])
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_has_a_chart_and_a_row_a_preset(recorded: Path, width: int) -> None:
     """It fits the terminal, and says that nobody is asked."""
@@ -108,6 +112,7 @@ def test_the_page_has_a_chart_and_a_row_a_preset(recorded: Path, width: int) -> 
     assert all(sign in words for sign in "●▲■")
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_preset_that_asks_says_so_alone_too(recorded: Path) -> None:
     """One that does not says nothing of it."""
     assert UNASKED in " ".join(run(recorded, "--preset", "recent_rounds").stdout.split())
@@ -121,6 +126,7 @@ def test_several_threads_are_named_with_their_database(recorded: Path, tmp_path:
     assert words.partition("They are the threads ")[2].count("talk.json-") == 3
 
 
+@pytest.mark.requirement("S2.57")
 def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     """Alone with the file's own preset, else over each preset that is named."""
     path = tmp_path / "settings.yaml"
@@ -134,6 +140,7 @@ def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.requirement("S2.57")
 def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) -> None:
     """They stand over the file, which the environment may name too, and under a preset that is named."""
     path = tmp_path / "settings.yaml"
@@ -240,6 +247,7 @@ def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], s
     assert said in result.stderr
 
 
+@pytest.mark.requirement("S2.57")
 def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tmp_path: Path) -> None:
     """With the file, the key and the nearest name."""
     path = tmp_path / "settings.yaml"
@@ -250,6 +258,7 @@ def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tm
     assert one_line(run(recorded, "--config", tmp_path / "none.yaml")).endswith("(No such file or directory)")
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("kind", ["svg", "html"])
 def test_the_page_can_be_drawn(recorded: Path, tmp_path: Path, kind: str) -> None:
     """As a picture or a page with what is printed."""
@@ -262,6 +271,7 @@ def test_the_page_can_be_drawn(recorded: Path, tmp_path: Path, kind: str) -> Non
     assert "layered_defence" in result.stdout
 
 
+@pytest.mark.requirement("S4.37")
 def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:
     """It is named with its conversation."""
     long_prompt = {"role": "system", "content": "be brief " * 500}

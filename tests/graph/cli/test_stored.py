@@ -94,6 +94,7 @@ def shown(*args: str) -> str:
     return " ".join(result.stdout.split())
 
 
+@pytest.mark.requirement("S4.37")
 def test_threads_are_listed_newest_first(kept: str) -> None:
     """Each with its checkpoints, its compactions and when it was written last."""
     rows = lines("threads", "--db", kept)
@@ -104,6 +105,7 @@ def test_threads_are_listed_newest_first(kept: str) -> None:
     assert "talk 20" in shown("threads", "--db", kept)
 
 
+@pytest.mark.requirement("S4.37")
 def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: str) -> None:
     """A UUID is printed on one line, so that it can be copied."""
     name = "01a21ecd-0b0a-771a-a9df-ed88edafc093"
@@ -129,6 +131,7 @@ def test_checkpoints_are_listed_newest_first(kept: str) -> None:
     assert "namespace" not in shown("checkpoints", "talk", "--db", kept)
 
 
+@pytest.mark.requirement("S4.37")
 def test_compactions_are_listed_in_order(kept: str) -> None:
     """With trigger, verdict, reason and sizes; a thread that was never compacted says so."""
     first, second = lines("history", "talk", "--db", kept)
@@ -140,6 +143,7 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
     """Other columns are wrapped instead; no line is longer than the terminal."""
     printed = CliRunner().invoke(app, ["history", "talk", "--db", kept], env={"COLUMNS": "80"}).stdout

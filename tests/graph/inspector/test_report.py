@@ -1,5 +1,6 @@
 import asyncio
 
+import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
@@ -35,6 +36,7 @@ def ids(messages: list[BaseMessage]) -> list[str]:
     return [str(message.id) for message in messages]
 
 
+@pytest.mark.requirement("S4.37")
 def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     """Failed, on another branch, in force, undone: as the state that the thread has now sees them."""
     report = every.report()
@@ -46,6 +48,7 @@ def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     assert report["held"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told) -> None:
     """One of another branch, whose checkpoint is not in the thread's line, by the clock."""
     report = every.report()
@@ -54,6 +57,7 @@ def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told)
     assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
     """Else counted; the trigger and the limit are those that the compactions knew."""
     requests = every.report()["requests"]
@@ -62,6 +66,7 @@ def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
     assert [one["turn"] for one in requests] == [1, 2, 3, 4]
 
 
+@pytest.mark.requirement("S4.37")
 def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     """The view before and after a commit, its summary, and what is pinned in it."""
     report = every.report()
@@ -77,6 +82,7 @@ def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     assert attempt["goal"].startswith("</script>")
 
 
+@pytest.mark.requirement("S4.37")
 def test_the_transcript_is_the_conversation(every: Told) -> None:
     """As `transcript` tells it; what is in view is the state's list."""
     report = every.report()
@@ -85,6 +91,7 @@ def test_the_transcript_is_the_conversation(every: Told) -> None:
     assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
 
 
+@pytest.mark.requirement("S4.37")
 def test_what_was_shortened_has_both_forms(told: Told) -> None:
     """The original from the archive, and what the view holds in its place."""
     made = agent(checkpointer=told.saver, tool_result_threshold=100, context_window=1_000)
@@ -101,6 +108,7 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
         assert old["tokens"] > new["tokens"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     """However many checkpoints hold a message, its row is read once."""
     asked: list[str] = []
@@ -111,6 +119,7 @@ def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     assert sum("compaction_message" in statement for statement in asked) <= 2
 
 
+@pytest.mark.requirement("S4.37")
 def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     """And only with it."""
     before = stamp(told.saver, THREAD)
@@ -119,6 +128,7 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     assert stamp(told.saver, THREAD) != before
 
 
+@pytest.mark.requirement("S4.37")
 def test_it_reads_from_every_database(own_url: str) -> None:
     """The same from SQLite, PostgreSQL and MariaDB."""
     with SQLAlchemySaver.from_url(own_url) as saver:
@@ -131,6 +141,7 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         assert stamp(saver, THREAD) != before
 
 
+@pytest.mark.requirement("S4.37")
 async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
     """It has its own kind, whether it was used or not, and removes nothing."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -143,6 +154,7 @@ async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
         assert told == [("prepared", "swapped", False), ("committed", "", True)]
 
 
+@pytest.mark.requirement("S4.37")
 def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:
     """As where they are kept by another saver, or were pruned; an unknown thread is empty."""
     data = read(told.saver, THREAD)
