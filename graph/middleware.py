@@ -105,8 +105,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     A drop-in for `SummarizationMiddleware`: `model` writes the summaries, or without it the agent's model, unless
     `summarizer` says otherwise; `trigger` and `keep` are understood. All else is as in `create_compacting_agent`. Put
-    it last among the agent's middleware: there it sees the model, the prompt, the tools and the messages as the
-    middleware before it has changed them.
+    it last among the agent's middleware: there it sees the model, the prompt and the tools as the middleware before
+    it has changed them, and counts the messages that they add. A compaction works on the messages of the state.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
     `CompactionThread` takes the agent. `name` is the class's name by default; with `name="SummarizationMiddleware"`
