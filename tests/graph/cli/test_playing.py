@@ -28,6 +28,7 @@ REQUESTS: dict[str, tuple[list[AnyMessage], bool]] = {
 }
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_paired_by_position(name: str) -> None:
     """A request is valid where each call is answered directly behind its message; the recount agrees."""
@@ -35,6 +36,7 @@ def test_a_request_is_paired_by_position(name: str) -> None:
     assert is_paired(messages) == valid == (unpaired(to_openai(messages)) == [])
 
 
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
@@ -52,6 +54,7 @@ def test_the_bias_is_the_slope_of_the_recorded_usage(usage: dict[int, int], expe
     assert bias_of(recording, WORDS) == pytest.approx(expected)
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
     """It is handed over with the results behind it, as copies; then the person speaks, and then nothing is left."""
     messages = (user("u"), asks("a"), result("a"), user("v"))
@@ -66,6 +69,7 @@ def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
         playback.answer()
 
 
+@pytest.mark.requirement("S3.23")
 def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
     """Inputs are copies: a recording can be played again."""
     messages = (HumanMessage("u"),)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
@@ -38,6 +39,7 @@ def pi_usage(*counts: int) -> dict[str, Any]:
     return dict(zip(("input", "cacheRead", "cacheWrite", "output"), counts, strict=True))
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_pi_session_keeps_its_defects_and_its_usage(tmp_path: Path) -> None:
     """Aborted empty turns, unanswered calls and error results stay; usage adds up, and zero is none."""
     calls = [{"type": "toolCall", "id": key, "name": "bash", "arguments": {"n": key}} for key in ("a", "b")]
@@ -68,6 +70,7 @@ def test_a_pi_session_keeps_its_defects_and_its_usage(tmp_path: Path) -> None:
     assert read.usage == {3: 4321}
 
 
+@pytest.mark.requirement("S3.23")
 def test_pi_blocks_become_content_blocks(tmp_path: Path) -> None:
     """Thinking, several texts and images stay apart, in their order."""
     blocks = [
@@ -102,6 +105,7 @@ def from_model(call_id: str, response: str = "r1", ids: tuple[str, ...] = ()) ->
     return {"tool_call_metadata": {"function_name": "run", "tool_call_id": call_id, "model_response": answer}}
 
 
+@pytest.mark.requirement("S3.23")
 def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
     """Prompt and tools, user, responses, results, errors; what was never sent is left out."""
     schema = {"type": "function", "function": {"name": "run"}}
@@ -131,6 +135,7 @@ def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
     assert read.usage == {2: 13, 5: 13}
 
 
+@pytest.mark.requirement("S3.23")
 def test_a_response_with_several_calls_is_said_once(tmp_path: Path) -> None:
     """Each action of a response repeats it; it is one message, unless the same call comes a second time."""
     both = ("a", "b")
@@ -146,6 +151,7 @@ def test_a_response_with_several_calls_is_said_once(tmp_path: Path) -> None:
     assert [m.tool_call_id for m in read if isinstance(m, ToolMessage)] == ["a", "b"]
 
 
+@pytest.mark.requirement("S3.23")
 def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_path: Path) -> None:
     """Older logs name no call: the action is the call, and the cause of its observation the link."""
     history = [

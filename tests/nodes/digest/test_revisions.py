@@ -175,13 +175,14 @@ def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
 
 
 @pytest.mark.requirement("S3.23")
-def test_a_revision_of_something_unknown_is_marked() -> None:
+@pytest.mark.parametrize("rule", ["Never send parcels on Mondays.", "Send parcels on Mondays only."])
+def test_a_revision_of_something_unknown_is_marked(rule: str) -> None:
     """Words that take back something stand above the rules, even if no rule has a word in common with them."""
-    made = told("Hello.", "Never send parcels on Mondays.", "Forget what I said, you must do as you like.")
+    made = told("Hello.", rule, "Forget what I said, you must do as you like.")
     assert f"Forget what I said, you must do as you like. ({REVISES})" in made.text
     assert made.record is not None
     worth = {entry[-1]: entry[-2] for entry in made.record["entries"]}
-    assert worth["Forget what I said, you must do as you like."] > worth["Never send parcels on Mondays."]
+    assert worth["Forget what I said, you must do as you like."] > worth[rule]
 
 
 @pytest.mark.requirement("S3.23")
