@@ -11,16 +11,25 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel
 
-from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.errors import EmbeddingError
+from langgraph_compaction.nodes.compaction_request import NO_REQUEST, REQUEST
+from langgraph_compaction.nodes.errors import EmbeddingError, RequestError
 from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.model import rendered_request
 from langgraph_compaction.nodes.runtime.archive_quotation import quoted_archive
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects
 from langgraph_compaction.nodes.runtime.engine import applied_to
+from langgraph_compaction.nodes.runtime.finish_attempt import last_of
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
-from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace, with_ids
+from langgraph_compaction.nodes.state import (
+    EMBEDDED,
+    EMBEDDED_IN,
+    FOCUS_CHARACTERS,
+    CompactionState,
+    replace,
+    with_ids,
+)
+from langgraph_compaction.nodes.text.quoting import clip
 
 from .build_dependencies import dependencies_of
 from .builder import Graph
@@ -81,14 +90,30 @@ class _Node(RunnableLambda[Any, Any]):
         state = as_mapping(given_state)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
-        return self._leave(state, messages, self._graph.invoke(given, inside, output_keys=self._results))
+        try:
+            result = self._graph.invoke(given, inside, output_keys=self._results)
+        except RequestError as error:
+            return self._without_request(error)
+        return self._leave(state, messages, result)
 
     async def _acall(self, given_state: Any, config: RunnableConfig) -> dict[str, Any]:
         self._check(config)
         state = as_mapping(given_state)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
-        return self._leave(state, messages, await self._graph.ainvoke(given, inside, output_keys=self._results))
+        try:
+            result = await self._graph.ainvoke(given, inside, output_keys=self._results)
+        except RequestError as error:
+            return self._without_request(error)
+        return self._leave(state, messages, result)
+
+    def _without_request(self, error: RequestError) -> dict[str, Any]:
+        """Return the update after an invalid request to an agent: the error is told in the state and in the log.
+
+        Raised in the parent, it would leave the request in the parent's state, where each later run would find it.
+        """
+        last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(str(error), FOCUS_CHARACTERS))
+        return {REQUEST: None, **({"compaction": {"request": None, "last": last}} if self._in_parent else {})}
 
     def _check(self, config: RunnableConfig) -> None:
         """Raise an error if the parent graph cannot keep what the compactions need."""

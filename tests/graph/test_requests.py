@@ -81,6 +81,28 @@ async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, buil
 
 
 @pytest.mark.requirement("S2.56")
+async def test_what_is_no_request_to_an_agent_is_told_inside_a_parent(
+    go: Drive, build: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The parent goes on, its channel is empty again, and the next input is answered."""
+    parent = StateGraph(CompactionState)
+    parent.add_node("assistant", as_node(build()))
+    parent.add_edge(START, "assistant")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, said("hello"))
+    before = values(graph)["messages"]
+    await go.invoke(graph, wish(release=False))
+    assert standing(graph)["last"]["reason"] == "no_request"
+    assert "under 'release': give true" in standing(graph)["last"]["detail"]
+    assert "under 'release': give true" in caplog.text
+    assert "compaction_request" not in values(graph)
+    assert values(graph)["messages"] == before
+    await go.invoke(graph, said("next"))
+    assert values(graph)["messages"][-1].type == "ai"
+    assert len(values(graph)["messages"]) == len(before) + 2
+
+
+@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """The parent goes on, and its channel is empty again."""
     world = World("parent", model=ScriptedModel())
