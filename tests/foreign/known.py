@@ -22,8 +22,8 @@ NONE: Final = (
     "this package reads a stored `None` as a value, as `InMemorySaver` does; PostgresSaver reads it as missing"
 )
 LATER: Final = (
-    "the test uses `InMemorySaver`, which also has the snapshot of a delta channel in later checkpoints; with "
-    "SqliteSaver, the test fails, too"
+    "the test expects that later checkpoints also contain the whole value that a `DeltaChannel` stores now and then; "
+    "only `InMemorySaver` does this, so the test also fails with SqliteSaver"
 )
 NAMED: Final = "the test compares a drawing with a stored drawing, which exists only for `InMemorySaver`"
 Known = tuple[tuple[str, ...], str, str]
