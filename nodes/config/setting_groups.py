@@ -237,9 +237,9 @@ class KeyInformationSettings(Frozen):
 
 
 class ConfirmationSettings(Frozen):
-    """This setting has an effect only if `require_confirmation` is true and the graph has no checkpointer.
+    """Without a checkpointer, the package cannot ask a person.
 
-    Without a checkpointer, the package cannot ask a person.
+    The setting `confirmation_unavailable` has an effect only in this case, and only if `require_confirmation` is true.
     """
 
     confirmation_unavailable: Literal["proceed", "refuse"] | None = Field(
