@@ -239,7 +239,7 @@ class KeyInformationSettings(Frozen):
 class ConfirmationSettings(Frozen):
     """Without a checkpointer, the package cannot ask a person.
 
-    The setting `confirmation_unavailable` has an effect only in this case, and only if `require_confirmation` is true.
+    The setting `confirmation_unavailable` has an effect only in this case, and if `require_confirmation` is true.
     """
 
     confirmation_unavailable: Literal["proceed", "refuse"] | None = Field(
