@@ -148,7 +148,7 @@ def update_of_hook(context: NodeContext, given: Sequence[Any]) -> Update:
     if left != with_ids(given, derived=True):
         update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *replace(left).value]
     if context.compaction.get(KEY):
-        update["compaction"] = {**context.compaction, KEY: None}
+        update["compaction"] = {**update["compaction"], KEY: None}
     return update
 
 
@@ -182,7 +182,7 @@ def model_call_update(
     kept = left[:-1] if answer_of(context, view) else left
     if kept == list(view):
         return update
-    return {**update, "compaction": {**context.compaction, KEY: pending(given, kept, state)}}
+    return {**update, "compaction": {**update["compaction"], KEY: pending(given, kept, state)}}
 
 
 def _channels_update(context: NodeContext) -> Update:
@@ -190,6 +190,8 @@ def _channels_update(context: NodeContext) -> Update:
     update: Update = {key: state[key] for key in CHANNELS if state.get(key)}
     if REQUEST in state and state[REQUEST] is None:
         update[REQUEST] = None  # the request was read
+    if sizes := context.compaction.get("sizes"):  # after a restart, the model is not known before its first call
+        update["compaction"] = {**context.compaction, "sizes": {**sizes, "window": context.sizes.window}}
     return update
 
 

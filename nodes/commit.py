@@ -127,7 +127,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
             -REMEMBERED_COMMITS:
         ],
         "unproven": True,
-        "sizes": {name: getattr(context.call.sizes, name) for name in ("trigger", "limit", "window")},
+        "sizes": {"trigger": context.call.sizes.trigger, "limit": context.call.sizes.limit},
         "streak": 0,
         "level": 0,
         "cooldown_until": 0.0,

@@ -271,14 +271,15 @@ def _prepared(context: _Ahead, summarize: Node) -> Effects[bool]:
     if level is None or context.fallback_chain[level].is_deterministic:
         return False
     before = context.meter.request(context.messages)
-    draft = opened_draft(context, base, level=level, attempt=ATTEMPT, before=before)
+    number = context.attempt_in_epoch(ATTEMPT)
+    draft = opened_draft(context, base, level=level, attempt=number, before=before)
     found = yield from choose_messages(context, draft)
     if isinstance(found, Finding) or found[1]["compaction"]["step"] != "summarize":
         return False  # later, more messages may be old enough
     redaction = context.dependencies.redaction
     if draft["clip"] and redaction and redaction.store:
         return True  # a shortened message must not be stored as it is
-    body, key = _body(context, draft, found[0]), context.key(base, level, ATTEMPT)
+    body, key = _body(context, draft, found[0]), context.key(base, level, number)
     now, opening = context.now(), opening_of(context, draft["strategy"], PREPARING, before)
     until, unused = now + context.settings.summary_deadline_s + GRACE_S, context.settings.summary_ahead_unused
     with working_on(key.compaction_id):

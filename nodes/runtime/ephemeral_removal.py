@@ -57,7 +57,7 @@ def expire(context: NodeContext) -> Effects[Update]:
     }
     after = applied_to(before, drop=applied["drop"], clip=applied["clip"], summary=None)
     size, left = context.meter.request(before), context.meter.request(after)
-    key = context.key(context.base_fingerprint(), 0, ledger_io.EPHEMERAL)
+    key = context.key(context.base_fingerprint(), 0, context.attempt_in_epoch(ledger_io.EPHEMERAL))
     finding = judge(context.call, before, after, ceiling=size - 1, floor=0)
     if finding is None:
         leaving = [before[index] for index in sorted({*chosen.drop, *chosen.clip})]

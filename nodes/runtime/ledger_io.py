@@ -59,7 +59,8 @@ def note(
 
     By default the row has the key that the next attempt would have.
     """
-    key = key or context.key(context.base_fingerprint(), context.compaction.get("level", 0), 0)
+    level, number = context.compaction.get("level", 0), context.attempt_in_epoch(0)
+    key = key or context.key(context.base_fingerprint(), level, number)
     outcome = Outcome(verdict=verdict, now=context.now(), reason=reason)
     opening = opening_of(context, strategy, trigger, size)
     yield from write_ledger(context, lambda: context.records.note(key, outcome, **opening))

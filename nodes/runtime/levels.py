@@ -68,7 +68,7 @@ def tried(context: NodeContext, base_fingerprint: str, level: int) -> list[str]:
 def attempt_number(context: NodeContext, base_fingerprint: str, level: int) -> int:
     """Return the number in the key of an attempt: 0, or a number of its own if the same attempt failed before."""
     again = tried(context, base_fingerprint, level) in (context.compaction.get("tried") or [])
-    return REFUSAL + context.compaction.get("streak", 0) if again else 0
+    return context.attempt_in_epoch(REFUSAL + context.compaction.get("streak", 0) if again else 0)
 
 
 def count_failure(context: NodeContext, base_fingerprint: str, level: int, finding: Finding) -> dict[str, Any]:

@@ -396,13 +396,16 @@ class NodeContext:
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
     def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
-        """Return the key of an attempt's rows.
+        """Return the key of an attempt's rows; `attempt` is a number that `attempt_in_epoch` has returned."""
+        return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, attempt)
+
+    def attempt_in_epoch(self, number: int) -> int:
+        """Return the number in the keys of an attempt's rows, which is another one after each commit.
 
         After an undo the conversation is again the one with which the undone attempt began. An attempt that begins
         with it once more is another one: the number of commits, which an undo does not reduce, tells them apart.
         """
-        number = attempt + ATTEMPTS_OF_AN_EPOCH * self.epoch
-        return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, number)
+        return number + ATTEMPTS_OF_AN_EPOCH * self.epoch
 
     @property
     def draft_key(self) -> AttemptKey:

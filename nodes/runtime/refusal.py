@@ -97,7 +97,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
     """
     others = [message for message in context.messages if message not in refusal.messages]
     rest = context.after({}, others)
-    limit, key = rest.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
+    limit, key = rest.sizes.limit, context.key(context.base_fingerprint(), 0, context.attempt_in_epoch(REFUSAL))
     try:
         names = yield from store(context, key, refusal.messages)
     except Exception as error:
