@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pi
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
-from langgraph_compaction.nodes.runtime.admission import unit_name
+from langgraph_compaction.nodes.runtime.admission import admitted_with_pins
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
@@ -118,29 +118,6 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
-def admitted_after_undo(
-    dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
-) -> list[str]:
-    """Return the names of what the thread has admitted, and of its pins in the messages that an undo restores.
-
-    A pinned message that the undone compaction had shortened has another name in its original form.
-    """
-    names = _names(_selector(dependencies, compaction, messages, known), messages)
-    return [*dict.fromkeys([*(compaction.get("admitted") or []), *names])]
-
-
-def _selector(
-    dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
-) -> Selector:
-    counter = dependencies.counter_for(dependencies.fixed_model)
-    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
-    return Selector.of(messages, dependencies.settings, meter, known)
-
-
-def _names(selector: Selector, messages: list[AnyMessage]) -> list[str]:
-    return [unit_name([messages[index] for index in unit]) for unit in selector.pinned_units]
-
-
 def _admitted(
     dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
 ) -> list[str]:
@@ -148,8 +125,9 @@ def _admitted(
 
     Raise `SettingsError` if the pins, with the texts in `<Pin>` tags, would hold more of the room than they may.
     """
-    selector = _selector(dependencies, compaction, messages, known)
-    counter, meter = dependencies.counter_for(dependencies.fixed_model), selector.meter
+    counter = dependencies.counter_for(dependencies.fixed_model)
+    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
+    selector = Selector.of(messages, dependencies.settings, meter, known)
     sizes = dependencies.sizes()
     if sizes is not None:  # else each call chooses the model, and so the window
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
@@ -158,4 +136,4 @@ def _admitted(
         held = selector.pinned_tokens + meter.scaled(sum(map(counter.text, texts)))
         if held > (most := most_pinned(room)):
             raise SettingsError(f"pins would hold {held} tokens, and may hold {most} of a room of {room}: pin less")
-    return [*dict.fromkeys([*(compaction.get("admitted") or []), *_names(selector, messages)])]
+    return admitted_with_pins(compaction, selector)

@@ -19,7 +19,6 @@ from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from .builder import Graph
 from .exclusive_runs import thread_of
 from .notebook_display import card
-from .pins import admitted_after_undo
 from .thread_state import at_rest, records_of, settled, state_of, written
 
 
@@ -63,11 +62,7 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     meter, done = yield from blocking(lambda: _sized(dependencies, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    known = frozenset(map(str, (state.values.get("memory") or {}).get("pins") or ()))
-    admitted = yield from blocking(
-        lambda: admitted_after_undo(dependencies, compaction, cast("list[AnyMessage]", before.messages), known)
-    )
-    channel = {**undone(before), "admitted": admitted}
+    channel = yield from blocking(lambda: undone(before, state.values, settings=dependencies.settings, meter=meter))
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": channel})
     now = dependencies.now()
     yield from querying(

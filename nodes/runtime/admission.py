@@ -68,12 +68,10 @@ def admit(context: NodeContext) -> Admission:
     )
 
 
-def admitted_after_undo(context: NodeContext, messages: list[AnyMessage]) -> list[str]:
-    """Return the names of what the thread has admitted, and of its pins in the messages that an undo restores.
-
-    A pinned message that the undone compaction had shortened has another name in its original form.
-    """
-    return [*dict.fromkeys([*(context.compaction.get("admitted") or []), *_pinned(context.after({}, messages))])]
+def admitted_with_pins(compaction: Mapping[str, Any], selector: Selector) -> list[str]:
+    """Return the list `admitted` of a thread with the names of all pins in the selector's messages."""
+    names = (unit_name([selector.view.messages[index] for index in unit]) for unit in selector.pinned_units)
+    return [*dict.fromkeys([*(compaction.get("admitted") or []), *names])]
 
 
 def unit_name(messages: Sequence[AnyMessage]) -> str:

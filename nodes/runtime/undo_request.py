@@ -12,13 +12,15 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from ..compaction_request import NO_REQUEST, REQUEST
+from ..config.settings import CompactionSettings
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
 from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
+from ..selection.selector import Selector
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
-from .admission import admitted_after_undo
+from .admission import admitted_with_pins
 from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
 from .ledger_io import abandon, write_ledger
@@ -30,8 +32,14 @@ LAST = "last"
 _ENDED = {"step": "end", "route": "end"}
 
 
-def undone(before: Before) -> dict[str, Any]:
-    """Return the keys of the channel `compaction` after an undo."""
+def undone(before: Before, state: Mapping[str, Any], *, settings: CompactionSettings, meter: Meter) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` after an undo in this state.
+
+    The pins of the restored messages count as admitted: a message that the compaction had shortened has another name
+    in its original form.
+    """
+    messages, pins = cast("list[AnyMessage]", before.messages), (state.get("memory") or {}).get("pins") or ()
+    selector = Selector.of(messages, settings, meter, frozenset(map(str, pins)))
     return {
         "v": STATE_VERSION,
         **_ENDED,
@@ -46,6 +54,7 @@ def undone(before: Before) -> dict[str, Any]:
         "held": True,
         "head": before.head,
         "last": last_of(verdict="undone", id=before.undone[0]),
+        "admitted": admitted_with_pins(state.get("compaction") or {}, selector),
     }
 
 
@@ -118,8 +127,8 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))
-    admitted = admitted_after_undo(context, cast("list[AnyMessage]", found.messages))
-    return {"messages": replace(found.messages), "compaction": {**undone(found), "admitted": admitted}}
+    channel = undone(found, context.state, settings=context.settings, meter=context.meter)
+    return {"messages": replace(found.messages), "compaction": channel}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:

@@ -34,6 +34,8 @@ _MOST_CHARS = 12
 """Number of characters of a token that a text may have in the mean; a longer text counts as too large, uncounted."""
 _MOST_NAMED = 3
 """Maximum number of identifiers that the line about missing identifiers names."""
+_NOTE_DIVISOR = 4
+"""The line about missing identifiers takes at most this part (a fourth) of the answer's tokens."""
 _LONGEST_NAME = 60
 """Maximum length, in characters, of such an identifier; a longer one is left out."""
 _ENDS = " \t\r\n,;}]"
@@ -50,11 +52,12 @@ def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: 
     A search also finds messages that contain only a part of an identifier of the query, such as `TUL` of `TUL-777`.
     If none of the messages contains the whole identifier, the first line says so.
     """
-    missing = missing_identifiers(found, query)
+    missing = _missing_identifiers(found, query)
     note = f"[None of these messages contains {' or '.join(missing)}.]" if missing else ""
-    if counter.text(note) * 4 > max_tokens:
+    size = counter.text(note)
+    if size > max_tokens // _NOTE_DIVISOR:
         note = ""
-    shown = _shown(found, query, max_tokens=max_tokens - (counter.text(note) + 1 if note else 0), counter=counter)
+    shown = _shown(found, query, max_tokens=max_tokens - (size + 1 if note else 0), counter=counter)
     parts = [*filter(None, [note]), *(f"{head}\n{text}" for head, text in shown)]
     more = f"[{len(found) - len(parts)} more messages: give words that stand in what you look for]"
     left = max_tokens - sum(counter.text(part) + 1 for part in parts)
@@ -63,7 +66,7 @@ def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: 
     return "\n".join(parts) if parts else NOTHING
 
 
-def missing_identifiers(found: Sequence[SearchHit], query: str) -> list[str]:
+def _missing_identifiers(found: Sequence[SearchHit], query: str) -> list[str]:
     """Return identifiers of a query that no found message contains; [] if no message was found."""
     asked = dict.fromkeys(token for token in tokens(query) if len(token) <= _LONGEST_NAME)
     left = {token: names[0] for token in asked if (names := identifier_terms(token))}

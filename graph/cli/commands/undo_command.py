@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
@@ -71,7 +71,8 @@ def undo(
                 f"limit was {limit:,}: the next turn would compact again at once. --force undoes it all the same"
             )
         own = marked_by_us(before.messages)
-        after = {**channel, **undone(before), "own_marks": own}
+        known = undone(before, values, settings=CompactionSettings(), meter=meter)
+        after = {**channel, **known, "own_marks": own}
         changed = {"messages": replace(before.messages).value, "compaction": after}
         rewrite(saver, found, changed)
         tell_ledger(records, thread, values, before, meter=meter, after=tokens, now=time())

@@ -18,7 +18,20 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.checkpoint.samples import opening
 from tests.graph.cli.commanding import call, lines
-from tests.graph.harness import CONFIG, THREAD, WORDS, agent, filler, frozen, full, said, standing, values, verdicts
+from tests.graph.harness import (
+    CONFIG,
+    THREAD,
+    WORDS,
+    agent,
+    filler,
+    frozen,
+    full,
+    said,
+    standing,
+    tool_block,
+    values,
+    verdicts,
+)
 
 
 @pytest.fixture
@@ -273,3 +286,22 @@ def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | 
         saver.setup()
         agent(summarizer=summarizer, checkpointer=saver).invoke(full(), CONFIG)
     assert (", 1 call of the summarizer" in call("show", THREAD, "last", "--db", db).stdout) is told
+
+
+@pytest.mark.requirement("S2.51")
+def test_pins_stay_where_an_undo_by_command_gives_them_their_whole_text(db: str) -> None:
+    """Pinned in their shortened form, they hold more than half of the room after the undo."""
+    with SQLAlchemySaver.from_url(db) as saver:
+        saver.setup()
+        settings = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
+        graph = agent(checkpointer=saver, **settings)
+        blocks = [message for number in range(4) for message in tool_block(number, 200)]
+        graph.invoke({"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]}, CONFIG)
+        thread = CompactionThread(graph, CONFIG)
+        pinned = [str(message.id) for message in values(graph)["messages"] if str(message.id).startswith("result-")]
+        for name in pinned:
+            thread.pin(message_id=name)
+        call("undo", THREAD, "--db", db, "--force")
+        chunks = list(graph.stream(said("next"), CONFIG, stream_mode="custom"))
+        assert "PinsRefusedEvent" not in [event["event"] for event in chunks]
+        assert [pin.message_id for pin in thread.pins()] == pinned

@@ -99,13 +99,13 @@ async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middlewar
 class WithText(CompactingState):
     """A state with a text of its own under the name of our channel."""
 
-    memory: str  # type: ignore[assignment]
+    memory: str  # type: ignore[assignment] # the conflict that is tested
 
 
 class WithKeys(CompactingState):
     """A state with a dictionary of its own under the name of our channel."""
 
-    memory: dict[str, Any]  # type: ignore[assignment]
+    memory: dict[str, Any]  # type: ignore[assignment] # the conflict that is tested
 
 
 @pytest.mark.requirement("S1.41")
