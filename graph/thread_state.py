@@ -31,7 +31,6 @@ AS_NODE = "commit"
 def settled(graph: Graph) -> Effects[Dependencies]:
     """Return the graph's dependencies after their blocking set-up, such as loading the tokenizer, is done."""
     dependencies = dependencies_of(graph)
-    dependencies.counter_for(dependencies.fixed_model)
     if dependencies.due:
         yield from blocking(dependencies.settle)
     return dependencies

@@ -15,7 +15,8 @@ CYCLE: Final = (
 AGENT: Final = ("middleware",)
 DRAWN: Final = "the drawing of the agent also shows the node of the middleware"
 ON_A_LOOP: Final = (
-    "the test runs a synchronous agent on an event loop, so the middleware writes to its database on the event loop"
+    "the test forbids blocking calls on the event loop, but runs a synchronous agent there, and the middleware then "
+    "writes to its database on the event loop"
 )
 IDS: Final = "this package adds an id to a tool call that has none, so that a result can refer to the call"
 NONE: Final = (

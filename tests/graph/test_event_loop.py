@@ -141,6 +141,20 @@ async def test_what_is_asked_of_a_thread() -> None:
             await ask(CompactionThread(agent(checkpointer=saver), CONFIG), head)
 
 
+@pytest.mark.requirement("S4.12")
+@pytest.mark.parametrize("name", ["apreview", "aundo"])
+async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
+    """Before the agent's first call, which tells the window, the vocabulary is read on a worker thread, too."""
+    async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
+        await saver.setup()
+        model = ScriptedModel(replies=["ok"], profile={"max_input_tokens": 4_000})
+        before, after = [create_agent(model, middleware=[CompactionMiddleware()], checkpointer=saver) for _ in range(2)]
+        await before.ainvoke(LARGE, CONFIG)
+        head = (await before.aget_state(CONFIG)).values["compaction"]["head"]
+        offline_encoding.cache_clear()
+        await ASKED[name](CompactionThread(after, CONFIG), head)
+
+
 async def test_what_a_saver_is_asked() -> None:
     """Every asynchronous method of the checkpointer."""
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:

@@ -41,6 +41,7 @@ def test_a_misspelt_choice_is_asked_again() -> None:
     """It does not end the turn with an error."""
     said = heard(*full(), "no", f"Now {STORY}", "drop oldest", "drop_oldest", "/status", args=["--confirm"])
     assert [len(each["answers"]) for each in of_kind(said, "question")] == [3, 4, 4]
+    assert any("answer with one of the words in the prompt" in each["text"] for each in of_kind(said, "note"))
     assert of_kind(said, "error") == []
     assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"
 

@@ -66,7 +66,7 @@ def _compact(records: CompactionRecords) -> None:
             now=1_790_000_001.0,
             reason="empty" if attempt == 0 else "",
             tokens_after=678,
-            summary_input_tokens=11_000 if attempt else None,
+            summary_input_tokens=11_000 if attempt else 9_000,
             summary_output_tokens=321 if attempt else None,
         )
         if verdict == "committed":
@@ -137,9 +137,9 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     first, second = lines("history", "talk", "--db", kept)
     assert (first["verdict"], first["reason"]) == ("rejected_empty", "empty")
     assert (second["verdict"], second["tokens_before"], second["tokens_after"]) == ("committed", 12_345, 678)
-    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321" in shown(
-        "history", "talk", "--db", kept
-    )
+    printed = shown("history", "talk", "--db", kept)
+    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321" in printed
+    assert "9,000/0" in printed
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
 
 
