@@ -148,7 +148,9 @@ async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
         await saver.setup()
         model = ScriptedModel(replies=["ok"], profile={"max_input_tokens": 4_000})
-        before, after = [create_agent(model, middleware=[CompactionMiddleware()], checkpointer=saver) for _ in range(2)]
+        before, after = [
+            create_agent(model, middleware=[CompactionMiddleware()], checkpointer=saver) for _ in range(2)
+        ]
         await before.ainvoke(LARGE, CONFIG)
         head = (await before.aget_state(CONFIG)).values["compaction"]["head"]
         offline_encoding.cache_clear()

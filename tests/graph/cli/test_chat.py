@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.graph.cli.commands.chat_command import explained
 from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.output.terminal import described
+from langgraph_compaction.graph.cli.output.terminal import Terminal, described
+from langgraph_compaction.graph.window_usage import WindowUsage
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
 
@@ -373,6 +374,19 @@ def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], 
     assert result.exit_code == 2
     assert said in result.output
     assert isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.requirement("S4.37")
+def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error, a note and the gauge, in the middle of an answer that is streamed."""
+    screen = Terminal()
+    usage = WindowUsage(tokens=1, trigger=2, limit=3, window=4)
+    for show in (screen.error, screen.note, lambda _: screen.gauge(usage)):
+        screen.token("The first half")
+        show("It broke off.")
+        assert capsys.readouterr().out.splitlines()[0] == "The first half"
+        show("It broke off.")
+        assert capsys.readouterr().out.splitlines()[0] != ""
 
 
 @pytest.mark.requirement("S4.37")

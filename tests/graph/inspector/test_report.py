@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 import sqlalchemy as sa
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
@@ -106,6 +106,20 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
         old, new = report["messages"][before], report["messages"][after]
         assert old["id"] == new["id"]
         assert old["tokens"] > new["tokens"]
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_transcript_holds_what_was_refused(told: Told) -> None:
+    """As it was said, with the number of its images; the view has a note in its place."""
+    image = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    told.graph.invoke({"messages": [HumanMessage(["what is this?", image], id="refused")]}, CONFIG)
+    report = told.report()
+    in_transcript, in_view = (
+        [one["text"] for one in map(report["messages"].__getitem__, report[part]) if one["id"] == "refused"]
+        for part in ("transcript", "in_view")
+    )
+    assert in_transcript == ["what is this?\n[images, audio or files: 1]"]
+    assert "was not sent" in " ".join(in_view)
 
 
 @pytest.mark.requirement("S4.37")
