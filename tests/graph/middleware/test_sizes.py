@@ -12,7 +12,7 @@ from langgraph_compaction.graph.context_size import sizes_in, with_sizes
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, filler, rounds, said, values, verdicts
+from tests.graph.harness import CONFIG, WORDS, Drive, filler, rounds, said, values, verdicts
 from tests.graph.middleware.agents import agent
 from tests.invariants import is_summary
 
@@ -156,6 +156,24 @@ async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
     kept = values(graph)["messages"]
     assert [message.id for message in kept[1:-1]] == ["large"]
+
+
+@pytest.mark.requirement("S1.3")
+async def test_fractions_are_of_the_window_in_the_settings(go: Drive) -> None:
+    """Also where the model's profile says that it accepts more."""
+    graph = agent(ScriptedModel(profile_window=100_000), context_window=1_000, trigger=("fraction", 0.5))
+    await go.invoke(graph, {"messages": rounds(6)[:-1]}, CONFIG)
+    assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.requirement("S1.3")
+async def test_what_is_kept_is_a_share_of_the_models_own_window(go: Drive) -> None:
+    """If the settings give none; the input stays beside it."""
+    graph = agent(ScriptedModel(profile_window=1_000), context_window=None, keep=("fraction", 0.3))
+    await go.invoke(graph, {"messages": rounds(8)[:-1]}, CONFIG)
+    assert verdicts(graph) == ["committed"]
+    _, *kept, _, _ = values(graph)["messages"]
+    assert 250 <= sum(map(WORDS.message, kept)) <= 300
 
 
 @pytest.mark.requirement("S1.3")
