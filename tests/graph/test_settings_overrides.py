@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from langgraph_compaction.graph import CompactionSettings, CompactionState, as_node, create_compaction_graph
+from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.fakes import ScriptedModel
 from tests.graph.harness import SMALL, WORDS, Drive, agent, events, full, rounds, said, standing, steps, verdicts
@@ -66,6 +67,22 @@ async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> No
     graph = agent(target_ratio=0.5)
     with pytest.raises(ValidationError, match="target_ratio"):
         await go.invoke(graph, said("hello"), context={"trigger_ratio": 0.4})
+
+
+@pytest.mark.requirement("S2.57")
+@pytest.mark.parametrize(
+    ("context", "said_of_it"),
+    [
+        ({"strategies": ["mine"]}, "there is no strategy 'mine'"),
+        ({"triggers": [{"kind": "own", "name": "mine"}]}, "'mine', which the builder was not given"),
+    ],
+)
+async def test_a_run_names_only_what_the_builder_was_given(go: Drive, context: Any, said_of_it: str) -> None:
+    """Another strategy or trigger of the application's own is refused before the model is asked."""
+    model = ScriptedModel()
+    with pytest.raises(SettingsError, match=said_of_it):
+        await go.invoke(agent(model), said("hello"), context=context)
+    assert model.received == []
 
 
 @pytest.mark.requirement("S2.57")

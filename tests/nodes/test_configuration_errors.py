@@ -64,6 +64,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
             f"string as an integer ({PREVIEW})"
         ),
     ),
+    "a value that is just short enough": (
+        {"env": env(PREVIEW_TOKENS="x" * 58)},
+        (
+            f"LANGGRAPH_COMPACTION_PREVIEW_TOKENS = '{'x' * 58}': Input should be a valid integer, unable to parse "
+            f"string as an integer ({PREVIEW})"
+        ),
+    ),
     "a switch where a number is meant": (
         {"yaml": section("{preview_tokens: yes}")},
         f"YAML: context_compaction.preview_tokens = true: this is no switch; {PREVIEW}",

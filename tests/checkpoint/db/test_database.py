@@ -1,7 +1,7 @@
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,22 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
     assert len(keys) == 1
     with engine.connect() as conn:
         assert conn.get_isolation_level() == "SERIALIZABLE"
+    engine.dispose()
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_foreign_driver_that_commits_by_itself_still_does_after_reclaim() -> None:
+    """What the owner of an SQLite engine then writes past SQLAlchemy is kept, without a commit."""
+    options = {"check_same_thread": False, "isolation_level": None}
+    engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args=options)
+    database = Database.open(engine)
+    database.setup()
+    database.reclaim()
+    with closing(engine.raw_connection()) as raw:
+        raw.cursor().execute("CREATE TABLE own (x)")
+        raw.cursor().execute("INSERT INTO own VALUES (7)")
+    with engine.connect() as conn:
+        assert conn.exec_driver_sql("SELECT x FROM own").scalars().all() == [7]
     engine.dispose()
 
 

@@ -265,7 +265,10 @@ def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
-    """The model writes the summary of `/compact` too, and its words stay out of the chat."""
+    """The model writes the summary of `/compact` too, and its words stay out of the chat.
+
+    The newest twelve rounds stay, and five messages of each type: to keep fewer is for the echo alone.
+    """
     turns = 20
     replies = [*["Yes."] * turns, "<summary>The person counted.</summary>", "Well."]
     with provider(*replies) as script:
@@ -274,6 +277,8 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     assert (event["verdict"], event["strategy"]) == ("committed", "selective+model")
     assert [each["text"].strip() for each in of_kind(said, "answer")] == [*["Yes."] * turns, "Well."]
     assert "The person counted." in json.dumps(script.requests[-1])
+    sent = [message["content"] for message in script.requests[-1]["messages"]]
+    assert [text.partition(".")[0] for text in sent if STORY.strip() in text] == [str(n) for n in range(3, 20)]
 
 
 @pytest.mark.requirement("S4.37")

@@ -71,6 +71,7 @@ def test_one_preset_and_ones_own_figures() -> None:
     """A name limits the list; `--max-tokens` and `--window` stand over what the model says, or stand alone."""
     assert list(read("layered_defence", "--model", "gpt-4o")) == ["layered_defence"]
     assert read("--model", "gpt-4o", "--max-tokens", "16384")["selective"][1:3] == (111_616, 89_292)
+    assert read("--model", "gpt-4o", "--max-tokens", "16383")["selective"][1:] == (111_617, 89_293, 55_808)
     assert read("--model", "gpt-99", "--window", "64000")["selective"][:3] == (64_000, 57_600, 51_200)
     assert read("--window", "64000", "--max-tokens", "16000")["selective"][:3] == (64_000, 48_000, 38_400)
 

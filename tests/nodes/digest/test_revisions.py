@@ -218,6 +218,23 @@ def test_many_rules_take_linear_time() -> None:
 
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
+    ("rule", "other", "before", "later"),
+    [
+        (RULE, "From now on take parcel {}.", 399, "On reflection email is fine, forget what I said about that."),
+        ("From now on always pay with Visa.", "The sun shines here.", 1_999, "Visa blocked my card, so use Maestro."),
+    ],
+    ids=["with a cue word", "without one"],
+)
+def test_the_last_sentence_that_is_compared_revises(rule: str, other: str, before: int, later: str) -> None:
+    """It is shown with the rule; one sentence further on it is not compared, and the rule stands alone."""
+    for more, shown in ((0, True), (1, False)):
+        others = " ".join(map(other.format, range(before + more)))
+        (line,) = [line for line in told("Hello.", rule, f"{others} {later}").text.splitlines() if rule in line]
+        assert (later in line) is shown
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
     ("rule", "later"),
     [
         ("The hotel should be near the harbor.", "Instead the hotel should be near the station."),

@@ -98,3 +98,11 @@ def test_a_quoted_message_cannot_end_the_quotation() -> None:
     assert len(inner) == 4
     assert CLOSING not in "\n".join(inner)
     assert all(line.isprintable() for line in inner)
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_quoted_line_keeps_its_spaces() -> None:
+    """Indentation and columns may mean something; only the beginning of a tag is escaped."""
+    (hit,) = found(HumanMessage("x", id="x"))
+    text = quotation([Passage(hit, "if paid:\n    total  <  INV-77", [1.0])])
+    assert "\n> if paid:\n>     total  &lt;  INV-77\n" in text
