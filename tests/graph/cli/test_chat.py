@@ -305,6 +305,7 @@ def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
         ({"state": "preparing"}, "a summary is prepared in the background"),
         ({"state": "waiting"}, "the prepared summary is not ready yet; the turn goes on without it"),
         ({"state": "joined", "seconds": 2.04}, "waited 2.0 s for the summary that was being prepared"),
+        ({"state": "joined", "seconds": 0.0}, "waited 0.0 s for the summary that was being prepared"),
         ({"state": "swapped", "seconds": 3.0}, "the prepared summary is used, which saved a wait of 3.0 s"),
         ({"state": "stale", "reason": "contradicted"}, "the prepared summary is not used (contradicted)"),
         ({"state": "failed", "reason": "x:ValueError"}, "the summary could not be prepared (x:ValueError)"),

@@ -95,6 +95,20 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
 
 
+@pytest.mark.requirement("S4.37", "S2.57")
+@pytest.mark.parametrize(("auto_recall", "after"), [(False, WINDOW), (True, WINDOW - 200)])
+def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
+    db: str, config: str, auto_recall: bool, after: int
+) -> None:
+    """5 % of the room, with `auto_recall`, and only after the first compaction."""
+    graph = talked(db, None)
+    Path(config).write_text(f"{CONFIGURED}  auto_recall: {str(auto_recall).lower()}\n", encoding="utf-8")
+    limits = [lines("preview", THREAD, "--db", db, "--config", config)[0]["limit"]]
+    CompactionThread(graph, CONFIG).compact()
+    limits += [lines("preview", THREAD, "--db", db, "--config", config)[0]["limit"]]
+    assert limits == [WINDOW, after]
+
+
 @pytest.mark.requirement("S4.37")
 def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     """The settings are the usual ones then. Where nothing would be done, it says why."""

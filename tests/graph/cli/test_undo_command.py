@@ -17,6 +17,7 @@ from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.checkpoint.samples import opening
+from tests.fakes import ScriptedModel
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import (
     CONFIG,
@@ -286,6 +287,18 @@ def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | 
         saver.setup()
         agent(summarizer=summarizer, checkpointer=saver).invoke(full(), CONFIG)
     assert (", 1 call of the summarizer" in call("show", THREAD, "last", "--db", db).stdout) is told
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str) -> None:
+    """A terminal breaks the line where it likes; a program that reads `show` finds the calls at its end."""
+    failing = ScriptedModel(replies=[RuntimeError(filler(80, "why"))])
+    with SQLAlchemySaver.from_url(db) as saver:
+        saver.setup()
+        agent(summarizer=failing, checkpointer=saver).invoke(full(), CONFIG)
+    (line,) = call("show", THREAD, "1", "--db", db).stdout.splitlines()
+    assert f"RuntimeError: {filler(80, 'why')})" in line
+    assert line.endswith(", 3 calls of the summarizer")
 
 
 @pytest.mark.requirement("S2.51")

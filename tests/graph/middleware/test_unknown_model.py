@@ -96,6 +96,17 @@ async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middlewar
         assert result["messages"][-1].text == "I cannot help with that."
 
 
+@pytest.mark.requirement("S1.41")
+async def test_after_a_refusal_that_was_answered_the_next_run_has_nothing_to_put_right(go: Drive) -> None:
+    """Before the model nothing is written to the state."""
+    graph = assistant(ScriptedModel(replies=["noted"], profile_window=WINDOW))
+    await go.invoke(graph, said(filler(2_000)))
+    assert verdicts(graph) == ["refused"]
+    chunks = await go.stream(graph, said("hello"), stream_mode="updates")
+    assert chunks[0] == {"CompactionMiddleware.before_agent": None}
+    assert values(graph)["messages"][-1].text == "noted"
+
+
 class WithText(CompactingState):
     """A state with a text of its own under the name of our channel."""
 

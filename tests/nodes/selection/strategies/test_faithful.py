@@ -69,6 +69,15 @@ def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_result_that_is_waited_for_stays_whole_if_all_facts_fit_beside_it() -> None:
+    """The old steps and answers for which the summary then has no room are worth less than its words."""
+    summary, *_, last = compact_messages(conversation(12), max_tokens=820, preset="faithful")
+    assert last.text == FLIGHTS
+    assert all(f"- booking_id BK{number:03}Q" in summary.text for number in range(12))
+    assert "I looked at booking 11." not in summary.text
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     """The row and the field that the user named stay where the result that the model waits for is shortened."""
     rows = [{"lamp": f"LMP{n:03}", "weight": 1_000 + n, "warranty": 3_000 + n} for n in range(60)]
