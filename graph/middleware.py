@@ -8,6 +8,7 @@ that nobody waits for it.
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as replaced
+from itertools import takewhile
 from threading import Lock
 from typing import Annotated, Any, NotRequired, cast
 from uuid import uuid4
@@ -15,7 +16,7 @@ from uuid import uuid4
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOutput, PrivateStateAttr
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -258,7 +259,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     def _agent_end(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         compaction = state.get("compaction") or {}
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
-        if step == "model" and last.get("reason") == NO_REQUEST:
+        if step == "model" and last.get("reason") == NO_REQUEST and not _is_continued(state["messages"], last):
             raise RequestError(last["detail"])
         if step == "model" and last.get("verdict") == "refused":
             told = refusal(in_view(state["messages"], compaction))
@@ -380,6 +381,12 @@ def _without_old_refusal(state: CompactingState) -> Update | None:
     compaction = state.get("compaction") or {}
     refused = (compaction.get("last") or {}).get("verdict") == "refused"
     return {"compaction": {"step": "end"}} if refused and compaction.get("step") == "model" else None
+
+
+def _is_continued(messages: Sequence[AnyMessage], last: Mapping[str, Any]) -> bool:
+    """Whether the user has written since a request was refused: an earlier run raised the error of this request."""
+    later = takewhile(lambda message: message.id != last.get("message_id"), reversed(messages))
+    return any(isinstance(message, HumanMessage) for message in later)
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:

@@ -147,7 +147,7 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
     media = media_blocks(message)
     return Shown(
         id=message.id or "",
-        handle=handle(message)[:12],
+        handle=handle(message),
         role=message.type,
         name=message.name or "",
         text="\n".join([*texts_of(message), *([f"[images, audio or files: {media}]"] if media else [])]),

@@ -105,7 +105,8 @@ def is_undo(request: Mapping[str, Any]) -> bool:
 def reject_request(context: NodeContext, fault: str) -> Update:
     """Clear an invalid request and end the run; the node `model` raises the error, so that this update is kept."""
     log.warning("%s", fault)
-    last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS))
+    newest = context.messages[-1].id if context.messages else None
+    last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS), message_id=newest)
     step = "end" if context.dependencies.embedded else "model"
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
 

@@ -118,7 +118,7 @@ def line_of(message: BaseMessage, *, whole: bool) -> Text:
     short = (
         text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
     )
-    return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), words(short))
+    return Text.assemble((f"{handle(message)} {message.type:>6} ", "dim"), words(short))
 
 
 def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:

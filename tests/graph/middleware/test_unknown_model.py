@@ -1,5 +1,6 @@
 """What the middleware does where it has not seen the newest answer, or where its model is not known yet."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, OverLimitError, SettingsError
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionThread,
+    OverLimitError,
+    RequestError,
+    SettingsError,
+)
 from langgraph_compaction.graph.middleware import CompactingState, CompactionMiddleware
 from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel
@@ -26,12 +33,12 @@ def look(at: int) -> str:
     return filler(300, f"seen{at}-")
 
 
-def assistant(model: Any, *others: Any, state_schema: Any = None, **options: Any) -> Any:
+def assistant(model: Any, *before: Any, behind: Sequence[Any] = (), **options: Any) -> Any:
     """Build an agent whose window is known from the model's profile alone."""
     ours = {key: options.pop(key) for key in ("settings", "database") if key in options}
     middleware = CompactionMiddleware(summarizer="digest", token_counter=WORDS, **ours)
     options.setdefault("checkpointer", InMemorySaver())
-    return create_agent(model, [look], middleware=[*others, middleware], state_schema=state_schema, **options)
+    return create_agent(model, [look], middleware=[*before, middleware, *behind], **options)
 
 
 @pytest.mark.requirement("S1.41")
@@ -94,6 +101,27 @@ async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middlewar
     for _ in range(2):
         result = await go.invoke(graph, said("forbidden"))
         assert result["messages"][-1].text == "I cannot help with that."
+
+
+@pytest.mark.requirement("S1.41")
+@pytest.mark.parametrize("before", [True, False], ids=["before ours", "behind ours"])
+@pytest.mark.parametrize("given", [(), ("hello",)], ids=["alone", "with an input"])
+async def test_an_invalid_request_is_not_raised_again_for_an_input_that_another_middleware_answers(
+    go: Drive, *, before: bool, given: tuple[str, ...]
+) -> None:
+    """The request was refused by the run that brought it; the same request is refused each time."""
+    first, last = ([Guardrail()], []) if before else ([], [Guardrail()])
+    graph = assistant(ScriptedModel(replies=["noted"], profile_window=WINDOW), *first, behind=last)
+    invalid = {"messages": [("user", text) for text in given], "compaction_request": {"nonsense": 1}}
+    await go.invoke(graph, said("first"))
+    for _ in range(2):
+        with pytest.raises(RequestError, match="nonsense"):
+            await go.invoke(graph, invalid)
+        for _ in range(2):
+            result = await go.invoke(graph, said("forbidden"))
+            assert result["messages"][-1].text == "I cannot help with that."
+    await go.invoke(graph, said("last"))
+    assert values(graph)["messages"][-1].text == "noted"
 
 
 @pytest.mark.requirement("S1.41")
