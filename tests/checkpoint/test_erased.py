@@ -19,7 +19,7 @@ from langgraph_compaction.checkpoint import (
     ErasedThreadError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.checkpoint.checkpoints.write_guards import ERASURE_KNOWN_S
+from langgraph_compaction.checkpoint.checkpoints.write_guards import ERASURE_KNOWN_S, acting_for
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
@@ -255,6 +255,29 @@ def test_records_begin_anew_outside_of_a_run(thread_id: str) -> None:
             records.begin(key, [HumanMessage("x", id="1")], now=0, parent_id=None, tokens_before=1, **opening)
             records.forget(thread_id)
             assert records.threads() == []
+
+
+@pytest.mark.requirement("S3.21")
+def test_only_what_is_written_for_a_run_is_held_to_its_thread(thread_id: str) -> None:
+    """Work that a run started elsewhere writes nothing after the erasure; what comes after the work may."""
+    with Database.open("memory") as database:
+        database.setup()
+        records, run = CompactionRecords(database), RunControl()
+        opening: Any = {"checkpoint_id": None, "epoch": 0, "trigger": "", "strategy": "", "counter": ""}
+
+        def write() -> None:
+            key = AttemptKey(thread_id, "", "base", 0, 0)
+            records.begin(key, [HumanMessage("x", id="1")], now=0, parent_id=None, tokens_before=1, **opening)
+
+        write()
+        with acting_for(run):
+            write()
+            records.forget(thread_id)
+            with pytest.raises(ErasedThreadError):
+                write()
+        assert records.threads() == []
+        write()
+        assert records.threads() == [thread_id]
 
 
 def test_an_erased_thread_can_be_imported_again(tmp_path: Path) -> None:

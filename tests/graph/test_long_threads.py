@@ -1,5 +1,6 @@
 """What recall finds in threads that hold other tasks too, measured on runs made for the test."""
 
+import math
 from random import Random
 
 import pytest
@@ -99,3 +100,11 @@ def test_the_plain_search_is_bm25() -> None:
     """A rare word outweighs a frequent one, and a text without any is left out."""
     texts: list[AnyMessage] = [HumanMessage(text) for text in ("crates of tea", "crate crate", "a boat")]
     assert [one.message.text for one in plain_bm25(texts, "crate tea")] == ["crates of tea", "crate crate"]
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_text_of_usual_length_scores_what_its_word_is_worth() -> None:
+    """Length changes a score only in texts that are shorter or longer than most."""
+    texts: list[AnyMessage] = [HumanMessage(text) for text in ("green tea leaves", "red boat sails", "old oak trees")]
+    (found,) = plain_bm25(texts, "tea")
+    assert found.score == pytest.approx(math.log(1 + 2.5 / 1.5))

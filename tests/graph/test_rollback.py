@@ -212,9 +212,22 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     edited = HumanMessage("I never said that", id="r-user-0")
     graph.update_state(CONFIG, {"messages": [edited]}, as_node="summarize")
     await go.invoke(graph, None)
-    assert verdicts(graph) == ["stale"]
+    (row,) = ledger(graph)
+    assert (row.verdict, row.reason, row.detail) == ("stale", "messages_changed", "r-user-0")
     assert edited in values(graph)["messages"]
     assert standing(graph).get("streak", 0) == 0
+
+
+@pytest.mark.requirement("S4.33")
+async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Drive) -> None:
+    """What the draft removes is as it was, so the draft is applied, and the edited message stays as edited."""
+    graph = agent(calm())
+    await pause(go, graph, "commit")
+    edited = HumanMessage("and what now?", id="question")
+    graph.update_state(CONFIG, {"messages": [edited]}, as_node="summarize")
+    await go.invoke(graph, None)
+    assert verdicts(graph) == ["committed"]
+    assert edited in values(graph)["messages"]
 
 
 @pytest.mark.requirement("S2.54")

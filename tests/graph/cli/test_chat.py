@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,25 @@ def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: p
         assert capsys.readouterr().out.splitlines()[0] == "The first half"
         show("It broke off.")
         assert capsys.readouterr().out.splitlines()[0] != ""
+
+
+class ReadlineFinder:
+    """Finds an empty module `readline`: the real one must not be loaded twice in a process."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> ModuleSpec | None:
+        """Return where the module is."""
+        return ModuleSpec(name, None, is_package=True) if name == "readline" else None
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_terminal_loads_what_lets_lines_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's `input` uses the module `readline`, where there is one, once it is loaded."""
+    monkeypatch.setitem(sys.modules, "readline", sys)  # so that what was loaded before comes back in the end
+    monkeypatch.delitem(sys.modules, "readline")
+    monkeypatch.setattr(sys, "meta_path", [ReadlineFinder, *sys.meta_path])
+    Terminal()
+    assert "readline" in sys.modules
 
 
 @pytest.mark.requirement("S4.37")

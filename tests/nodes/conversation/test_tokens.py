@@ -197,6 +197,7 @@ def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
     assert asked == [same, *others]
 
 
+@pytest.mark.requirement("S4.18")
 def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond its bound a cache starts anew, and counts stay right."""
     monkeypatch.setattr("langgraph_compaction.nodes.conversation.tokens._CACHED_COUNTS", 3)
@@ -204,8 +205,8 @@ def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(10):
         assert counter.text("x" * n) == n
         assert counter.message(user("x" * n)) == n
-    assert len(counter._counts) <= 3
-    assert len(counter._messages) <= 3
+        assert len(counter._counts) <= 3
+        assert len(counter._messages) <= 3
 
 
 @pytest.mark.requirement("B21", "S4.5")

@@ -14,8 +14,9 @@ from langgraph_compaction.graph.lab.evaluation.ratios import ratio
 from langgraph_compaction.graph.lab.evaluation.survival import cut, holds
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
-from langgraph_compaction.nodes.digest.digest import Digest, digest
+from langgraph_compaction.nodes.digest.digest import Digest, digest, weighted_entries
 from langgraph_compaction.nodes.digest.entry import record_bytes, record_limit
+from langgraph_compaction.nodes.digest.step_extraction import steps
 from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
 
@@ -164,6 +165,15 @@ def test_the_newest_steps_are_kept_first() -> None:
     kept = sections(made(old, 400).text)["Steps"]
     assert kept[-2:] == ["read page page-99", "read page page-1"]
     assert "read page page-0" not in kept
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("count", [1, 4, 100])
+def test_the_newest_step_has_its_whole_worth(count: int) -> None:
+    """Age takes nothing from it, however long the conversation is."""
+    old = [asks(f"c{n}", page=f"page-{n}") for n in range(count)]
+    (newest,) = steps(old[-1:], count - 1)
+    assert newest.worth in [entry.worth for entry in weighted_entries(old) if entry.at == newest.at]
 
 
 @pytest.mark.requirement("S3.23")

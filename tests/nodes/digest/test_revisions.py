@@ -130,6 +130,20 @@ def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str
 
 
 @pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        ("Never rent a boat.", "Boats are fine now."),
+        ("Never book a flight.", "On reflection, booking flights is fine."),
+        ("Never send confirmations.", "On second thought, confirming is fine."),
+    ],
+)
+def test_a_word_is_known_in_its_other_forms(rule: str, later: str) -> None:
+    """The endings of short and of long words do not matter."""
+    assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
+
+
+@pytest.mark.requirement("S3.23")
 def test_later_words_about_one_rule_gather_beside_it() -> None:
     """The newest words stand last; the rule is never repeated, and none of its later words voids it alone."""
     one = told("Hello. Never restart the database.")

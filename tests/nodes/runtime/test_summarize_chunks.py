@@ -176,6 +176,16 @@ def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_betwee
 
 
 @pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_a_summary_that_repeats_a_message_is_none(*, in_pieces: bool) -> None:
+    """It is an echo of the conversation that was shown, all of it or a piece."""
+    echoing = ReplyingSummarizer(Reply(content=f"<summary>matter0. {filler(9)}</summary>"))
+    written = settled(spoken(6), echoing, limit=4_000, in_pieces=in_pieces)
+    assert written.finding is not None
+    assert (written.finding.verdict, written.finding.reason) == ("rejected_not_a_summary", "echo")
+
+
+@pytest.mark.requirement("S0.24")
 def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
     """A summary that repeats a piece's summary is no echo: no message is left that it could repeat."""
     written = settled(
