@@ -127,7 +127,11 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
             -REMEMBERED_COMMITS:
         ],
         "unproven": True,
-        "sizes": {"trigger": context.call.sizes.trigger, "limit": context.call.sizes.limit},
+        "sizes": {
+            "trigger": context.call.sizes.trigger,
+            "limit": context.call.sizes.limit,
+            **({"fixed": fixed} if (fixed := context.meter.overhead) else {}),
+        },
         "streak": 0,
         "level": 0,
         "cooldown_until": 0.0,

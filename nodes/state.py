@@ -170,8 +170,8 @@ class CompactionChannel(TypedDict, total=False):
     ineffective: int
     """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
     sizes: dict[str, int]
-    """`trigger` and `limit`, in tokens, at the last commit, for programs that do not know the model. In LangChain's
-    agent also `window`."""
+    """`trigger` and `limit`, in tokens, at the last commit, for programs that do not know the model, and `fixed`, the
+    tokens of system prompt and tool schemas by our count, if there are any. In LangChain's agent also `window`."""
     unproven: bool
     """Whether no usage has been reported since the last commit, so that it is not known yet whether the commit
     helped."""

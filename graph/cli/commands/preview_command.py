@@ -72,9 +72,10 @@ def _settings(preset: str | None, window: str | None, config: Path | None) -> Co
 
 def _call(settings: CompactionSettings, values: Mapping[str, Any]) -> Call:
     usage: Mapping[str, Any] = values["compaction"].get("usage") or {}
+    sizes: Mapping[str, Any] = usage or values["compaction"].get("sizes") or {}  # a commit has dropped the usage
     counter = named_counter(settings.token_counter, usage.get("model"))
     return call_on(
-        values, settings, counter=counter, overhead=usage.get("fixed", 0), window=window_of(settings, None)
+        values, settings, counter=counter, overhead=sizes.get("fixed", 0), window=window_of(settings, None)
     )
 
 

@@ -110,6 +110,14 @@ def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
 
 
 @pytest.mark.requirement("S4.37")
+def test_the_prompt_counts_after_a_compaction_too(graph: Any, db: str, config: str) -> None:
+    """The provider's count has been dropped with it."""
+    CompactionThread(graph, CONFIG).compact()
+    (told,) = lines("preview", THREAD, "--db", db, "--config", config)
+    assert told["tokens_before"] == CompactionThread(graph, CONFIG).preview().tokens_before
+
+
+@pytest.mark.requirement("S4.37")
 def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     """The settings are the usual ones then. Where nothing would be done, it says why."""
     shown = call("preview", THREAD, "--db", db, "--window", "100000").stdout
