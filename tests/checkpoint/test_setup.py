@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
 from tests.checkpoint.contract.steps import Steps, id_of, ids, where
+from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -45,6 +46,18 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
         database.setup()
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]
+
+
+@pytest.mark.requirement("S3.21")
+def test_after_setup_the_version_is_not_checked_again(empty_url: str) -> None:
+    """The first transaction asks for its own rows alone; to postpone a setup that was done changes nothing."""
+    with Database.open(empty_url) as database:
+        database.setup()
+        database.put_off_setup()
+        with statements(database) as sent, database.read() as conn:
+            conn.execute(sa.select(tables.thread)).all()
+        assert tables.thread.name in sent[-1]
+        assert not [text for text in sent if tables.schema.name in text]
 
 
 @pytest.mark.requirement("S3.21")

@@ -17,7 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.db.run_leases import MemoryRunLeases, RunLease
+from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, MemoryRunLeases, RunLease
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionThread,
@@ -357,7 +357,14 @@ UNREACHABLE = DatabaseError("cannot be reached")
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 @pytest.mark.parametrize(
-    "case", [(True, 0.0, True), (False, 99.0, False), (UNREACHABLE, 0.0, False), (UNREACHABLE, 99.0, True)]
+    "case",
+    [
+        (True, 0.0, True),
+        (False, 99.0, False),
+        (UNREACHABLE, 0.0, False),
+        (UNREACHABLE, LEASE_S, True),
+        (UNREACHABLE, 99.0, True),
+    ],
 )
 async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
     build: Any, go: Drive, case: tuple[Any, float, bool], monkeypatch: pytest.MonkeyPatch

@@ -341,6 +341,7 @@ def test_the_outcome_of_an_attempt_is_a_sentence(event: dict[str, Any], line: st
     assert described({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "failed")]
 )
@@ -351,6 +352,7 @@ def test_a_models_error_is_one_line_and_the_chat_goes_on(status: int, advice: st
     (error,) = of_kind(said, "error")
     assert advice in error["text"]
     assert str(status) in error["text"]
+    assert error["text"].endswith(". An empty line tries again.")
     assert "\n" not in error["text"]
     assert of_kind(said, "answer")[0]["text"].strip() == "Here I am."
     assert [message["content"] for message in script.requests[-1]["messages"]] == ["Hello."]

@@ -5,10 +5,11 @@ from types import MappingProxyType
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.graph.lab.replay.recorded_model import USAGE_BIAS, Playback, RecordingEndedError, bias_of
-from langgraph_compaction.graph.lab.replay.recorded_run import is_paired
+from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.histories import asks, result, text_rounds, user
 from tests.recount import unpaired
@@ -76,3 +77,14 @@ def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
     playback = Playback(Recording(name="r", messages=messages))
     playback.inputs()[0].id = "given"
     assert messages[0].id is None
+
+
+@pytest.mark.requirement("S4.37")
+def test_in_memory_a_replay_saves_one_checkpoint_a_turn() -> None:
+    """Nobody can inspect them afterwards; a checkpoint for each step would take longer."""
+    recording = Recording(name="r", messages=tuple(text_rounds(3)))
+    with Database.open("memory") as database:
+        database.setup()
+        player = Player(recording, Options(window="1000", database=database, counter=WORDS))
+        assert player.play().turns == 3
+        assert len(list(SQLAlchemySaver(database).list(player.config))) == 3

@@ -47,6 +47,7 @@ def test_json_has_the_keys_that_are_promised(recorded: Path) -> None:
     committed = [row for row in line["compactions"] if row["verdict"] == "committed"]
     assert committed
     assert all(row["tokens_after"] < row["tokens_before"] for row in committed)
+    assert {row["blocks_dropped"] for row in committed} == {1}
 
 
 @pytest.mark.requirement("S4.37")

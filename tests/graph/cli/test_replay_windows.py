@@ -65,3 +65,4 @@ def test_a_window_in_which_no_input_fits_ends(tmp_path: Path) -> None:
     (line,) = replayed(path, "--window", request_tokens([SYSTEM]) + 160)
     assert (line["turns"], line["refused_turns"], line["lost_messages"]) == (3, 3, 0)
     assert ("refused", "message_over_limit") in {(row["verdict"], row["reason"]) for row in line["compactions"]}
+    assert {row["blocks_dropped"] for row in line["compactions"] if row["verdict"] == "refused"} == {0}

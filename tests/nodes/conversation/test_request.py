@@ -75,6 +75,7 @@ def test_a_malformed_call_is_answered() -> None:
 
 ERRORS: dict[str, tuple[str, str | None, str]] = {
     "no error": ("{", None, "the tool did not run. Call it with valid JSON]"),
+    "no arguments": ("", "Expecting value: line 1", 'did not run: "Expecting value: line 1". Call'),
     "the parser's words": ("{", "Expecting value: line 1", 'did not run: "Expecting value: line 1". Call'),
     "an error that repeats the arguments": (
         '{"text": "' + "long " * 5_000,
