@@ -164,6 +164,14 @@ def test_a_decision_that_the_user_let_stand_is_kept() -> None:
 
 
 @pytest.mark.requirement("S1.19")
+def test_a_decision_is_not_changed_by_its_own_message() -> None:
+    """The sentence that changes it has to come in a later message."""
+    both = [*TALK[:3], AIMessage(f"{CHOSEN} It starts on Monday."), HumanMessage("Good."), AIMessage("Done.")]
+    listed = ListedSentences(decisions=(CHOSEN,), revised=((CHOSEN, "It starts on Monday."),))
+    assert CHOSEN in found(listed, both).text
+
+
+@pytest.mark.requirement("S1.19")
 def test_a_decision_counts_only_once_the_user_went_on() -> None:
     """Not in the last answer, not a user's sentence, and not one that nobody said."""
     assert CHOSEN not in found(ListedSentences(decisions=(CHOSEN,)), TALK[:4]).text
