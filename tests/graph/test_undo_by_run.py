@@ -77,6 +77,7 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     undone = ledger(by_run)[-1]  # counted alike: the model reported a usage of its own
     assert (told["tokens_before"], told["tokens_after"]) == (undone.tokens_before, undone.tokens_after)
     assert told["tokens_before"] < told["tokens_after"]
+    assert (undone.level, undone.attempt) == (0, 0)  # an undo has one level and is tried once
     (replaced,) = events(chunks, "ContextEvent")
     assert replaced["event_type"] == "CONVERSATION_REPLACED"
     await go.invoke(by_run, said("held"))

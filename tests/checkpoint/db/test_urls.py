@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import Database, DatabaseError
 from langgraph_compaction.checkpoint.db.urls import create_engine, is_memory, place, sync_url
+from langgraph_compaction.checkpoint.errors import DatabaseURLError
 from tests.checkpoint.listening import listening
 
 SECRET = "s3cret/word"  # noqa: S105 - made up, to be looked for in errors
@@ -93,17 +94,21 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
-    "target",
+    ("target", "unusable"),
     [
-        f"postgresql://u:{QUOTED}@127.0.0.1:1/d",
-        f"mariadb://u:{QUOTED}@127.0.0.1:1/d",
-        "sqlite:////no/such/folder/a.db",
+        (f"postgresql://u:{QUOTED}@127.0.0.1:1/d", False),
+        (f"mariadb://u:{QUOTED}@127.0.0.1:1/d", False),
+        ("sqlite:////no/such/folder/a.db", True),
     ],
 )
-def test_an_unreachable_database_is_one_clear_error(target: str) -> None:
-    """A server that does not answer and a file in no folder say where and what to check, without the password."""
+def test_an_unreachable_database_is_one_clear_error(target: str, *, unusable: bool) -> None:
+    """A server that does not answer and a file in no folder say where and what to check, without the password.
+
+    Of these, only the URL of the file is called unusable: the server may answer later.
+    """
     with Database.open(target) as database, pytest.raises(DatabaseError, match=r"cannot connect to.*check") as caught:
         database.setup()
+    assert isinstance(caught.value, DatabaseURLError) is unusable
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 

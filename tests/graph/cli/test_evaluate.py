@@ -127,7 +127,7 @@ def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
-    """A table a window, in 80 columns; that a digest costs no call is said."""
+    """A table a window, in 80 columns with their headings; that a digest costs no call is said."""
     result = evaluate(recorded, "--online", "--preset", "faithful", "--window", "0.4,0.8")
     assert (result.exit_code, result.stderr) == (0, "")
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -135,6 +135,7 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     assert SAID in words
     assert "no model was called to summarize" in words
     assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
+    assert words.count("policy available 95 % calls times sent reused cost over") == 2
 
 
 @pytest.mark.requirement("S3.23")

@@ -198,6 +198,19 @@ async def test_beside_its_summarizer_it_refuses_the_first_call(go: Drive) -> Non
     assert main.received == []
 
 
+@pytest.mark.requirement("S1.41")
+async def test_beside_its_summarizer_it_refuses_a_run_that_waited(go: Drive) -> None:
+    """A run that stopped before its call, in an agent with deepagents' summarizer alone, calls no model with both."""
+    main = ScriptedModel(replies=["ok"], profile_window=ROOM)
+    theirs = create_deep_agent(model=main, checkpointer=InMemorySaver())
+    await go.invoke(theirs, said("hello"), interrupt_before=["model"])
+    both = deep_agent(main, name=None)
+    both.checkpointer = theirs.checkpointer
+    with pytest.raises(SettingsError, match='name="SummarizationMiddleware"'):
+        await go.invoke(both, None)
+    assert main.received == []
+
+
 async def test_a_thread_that_its_summarizer_has_cut_goes_on_in_its_place(go: Drive) -> None:
     """With all of its messages, which that summarizer never took from the state."""
     main = ScriptedModel(replies=["ok"], profile_window=ROOM)

@@ -109,6 +109,16 @@ STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot 
         ),
         (f"{FINE} You show it to the agent.", "continues_chat", f"{FINE} The user shows it to the agent."),
         (f"I fixed it. {RECORD} It is red. Let me know!", "continues_chat", f"I fixed it. {RECORD} It is red."),
+        (
+            f"I fixed it. {RECORD} Which port is it?",
+            "continues_chat",
+            f"It is fixed. {RECORD} Which port is it?",
+        ),
+        (
+            f"We met yesterday. {RECORD} Which port is it?",
+            "continues_chat",
+            f"We met the user. {RECORD} Which port is it?",
+        ),
         ("TCP is reliable. UDP is quick.", "answers_user", "TCP is reliable. UDP is quick. The user chose UDP."),
         ("TCP 是可靠的。UDP 是快的。", "answers_user", "TCP 是可靠的。UDP 是快的。已选定 TCP。"),
         ("I'm sorry, I can't help.", "refusal", "The assistant refused: 'I'm sorry, I can't help.'"),

@@ -294,6 +294,16 @@ def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_
     assert after == [messages[0], summary, messages[1], short, messages[3]]
 
 
+@pytest.mark.requirement("S2.36")
+@pytest.mark.parametrize(("left", "kept"), [(-1, ()), (0, ()), (1, ("Stop",))])
+def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kept: tuple[str, ...]) -> None:
+    """A text of one token is kept if pinned messages leave one token of that half, and not if they leave none."""
+    messages = numbered([user(LONG * 3), user("<Pin>Stop</Pin> where you are.")])
+    held = call().meter.counter.message(messages[0])
+    pinning = replace(call(2 * (held + left)), pins=frozenset({"m0"}))
+    assert pinning.pinned_texts(messages) == kept
+
+
 @pytest.mark.requirement("S3.23")
 def test_the_shortest_summary_is_that_of_the_last_level() -> None:
     """Its size includes the sentence about a removed step; new system messages leave room for this size."""

@@ -137,6 +137,14 @@ def test_a_block_counts_as_a_whole() -> None:
     assert dropped("importance", messages, importance_keep_low=0) == [0, 1, 5, 7, 9, 11]
 
 
+@pytest.mark.requirement("B12")
+def test_the_call_of_a_result_that_matters_is_none_of_the_newest_low_ones() -> None:
+    """It stays with its block, and takes the place of no message that stays for being new."""
+    telling: list[AnyMessage] = [asks("b"), result("b", "it failed" + LONG)]
+    messages = [*talk(8), *telling, HumanMessage("thanks"), AIMessage("ok")]
+    assert dropped("importance", messages, importance_keep_low=2) == [2, 4, 6]
+
+
 @pytest.mark.requirement("B8")
 def test_an_earlier_summary_is_absorbed_and_never_counts_as_low() -> None:
     """Or there would be two; alone it is nothing to summarize."""
