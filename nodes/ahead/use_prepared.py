@@ -111,6 +111,8 @@ def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[t
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
         if not is_working_on(now.compaction_id):
             now = yield from _read(context, place)
+    if now is not None and now.is_under_way:
+        now = yield from _read(context, place)  # it may have ended since it was read
     waited = time.monotonic() - began
     ready = now is not None and not now.is_under_way and not now.has_failed
     record("preparation.wait", waited, {"ready": ready})

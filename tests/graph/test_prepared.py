@@ -3,6 +3,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
+from langgraph_compaction.nodes.ahead.preparations import is_working_on
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.gate.invariants import Finding
@@ -356,6 +358,28 @@ async def test_only_the_time_that_nobody_waited_is_told(
     joined, swapped = events(second, "PreparationEvent")[:2]
     took = ledger(graph)[0].duration_s or 0.0
     assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
+
+
+@pytest.mark.requirement("S2.55")
+def test_a_summary_that_comes_between_two_looks_at_its_worker_is_read(
+    stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn finds that nobody works on it any more, and reads how it ended before it goes on."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    graph.invoke(NEAR, CONFIG)
+    assert stalled.entered.wait(60)
+    looks = count(1)
+
+    def look(compaction_id: str) -> bool:
+        if next(looks) == 5:  # the second time that the waiting turn asks whether to go on waiting
+            stalled.let_go.set()
+            for worker in at_work():
+                worker.join(60)
+        return is_working_on(compaction_id)
+
+    monkeypatch.setattr(use_prepared, "is_working_on", look)
+    joined, swapped = events(list(graph.stream(BEYOND, CONFIG, stream_mode=MODES)), "PreparationEvent")[:2]
+    assert (joined["state"], swapped["state"], swapped["seconds"] is None) == ("joined", "swapped", False)
 
 
 @pytest.mark.requirement("S2.55")
