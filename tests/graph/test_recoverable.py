@@ -208,7 +208,7 @@ def test_the_figures_are_of_what_was_lost() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_chance_is_what_the_questions_of_another_run_bring_back() -> None:
-    """Next to nothing in a long conversation about something else."""
+    """Next to nothing in a long conversation about something else; the recalls that it took are of all runs."""
     later = [HumanMessage("Then change the seat."), asks("s", seat_code="ST-12C"), result("s", "done")]
     old = [HumanMessage("Hello, a seat please."), result("q", "seat code ST-12C, window"), *NOISE]
     seats = run_of(old, later)
@@ -218,6 +218,7 @@ def test_chance_is_what_the_questions_of_another_run_bring_back() -> None:
     assert row["recoverable"] == 1.0
     assert row["recoverable_by_chance"] is not None
     assert row["recoverable_by_chance"] < row["recoverable"]
+    assert row["recall_calls"] == 1.33  # for PX-1138 and ST-12C one each, for VC-77 two
 
 
 @pytest.mark.requirement("S3.23")

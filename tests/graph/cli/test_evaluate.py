@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.output.online_table import print_online
 from langgraph_compaction.graph.lab.evaluation.long_threads import KNOWN
 from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
@@ -136,6 +137,20 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     assert "no model was called to summarize" in words
     assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
     assert words.count("policy available 95 % calls times sent reused cost over") == 2
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_table_of_an_online_replay_shows_shares_as_percentages(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the interval beside its figure; blank where no call needs an identifier, or no request was over."""
+    about = {"window": 0.4, "runs": 2, "requests": 20, "identifiers": 8, "policy": "faithful", "extra_calls": 0}
+    shares = {"available": 0.875, "ci95": {"available": [0.75, 1.0]}, "calls": 0.75, "prefix_reuse": 0.8}
+    row = {**about, **shares, "over_window": 0.6, "compactions": 3.2, "tokens_sent": 0.61, "cost": 0.72}
+    print_online([row, {**row, "policy": "none", "identifiers": 0, "over_window": 0.0}])
+    found = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("faithful", "none"))]
+    assert found == [
+        ["faithful", "87.5", "75-100", "75.0", "3.2", "0.61", "80", "0.72", "60"],
+        ["none", "3.2", "0.61", "80", "0.72"],
+    ]
 
 
 @pytest.mark.requirement("S3.23")

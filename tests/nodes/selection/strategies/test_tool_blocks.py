@@ -1,11 +1,13 @@
 """When a choice of the strategy is small enough for none of the shorter ones to be tried."""
 
+from dataclasses import replace
+
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes.runtime.engine import demand
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import shrunk, tool_blocks
-from tests.histories import numbered, text_rounds, user
+from tests.histories import asks, numbered, result, text_rounds, user
 from tests.histories import tool_blocks as blocks_of
 from tests.nodes.runtime.test_engine import call
 from tests.nodes.selection.strategies.selecting import ANYTHING, selector
@@ -36,3 +38,18 @@ def test_a_round_that_does_not_fit_keeps_ever_fewer_blocks(blocks: int, kept: li
     assert [one.counts.blocks_kept for one in found] == kept
     assert [one.floor for one in found] == [1] * (len(kept) - 1) + [0]
     assert [{4, 17} <= one.drop for one in found] == [False] * (len(kept) - 1) + [True]
+
+
+@pytest.mark.requirement("S4.40")
+def test_fields_are_cut_to_the_aim_before_the_newest_round_goes() -> None:
+    """First with the newest block, then with nothing but the results that the model has not read."""
+    goal = replace(ANYTHING, aim=100)
+    read: list[AnyMessage] = [user("go"), asks("a"), result("a", "w " * 900), AIMessage("done")]
+    chooser = selector([*text_rounds(2), *read])
+    *_, large, cut, rest = (chooser.resolve(goal, choice) for choice in shrunk(chooser, goal))
+    assert (large.drop, cut.drop) == (frozenset(range(4)), frozenset(range(4)))
+    assert large.tokens > cut.tokens == 100
+    assert rest.drop == frozenset(range(8))
+    chooser = selector([*text_rounds(2), *read[:3], AIMessage("say " * 100), asks("b"), result("b", "w " * 900)])
+    *_, rest = (chooser.resolve(goal, choice) for choice in shrunk(chooser, goal))
+    assert (rest.drop, rest.tokens) == (frozenset(range(8)), 100)
