@@ -134,6 +134,7 @@ def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
     for policy in BASELINES[name]:
         assert count(policy(old, int(budget * count(old)))) <= budget * count(old)
     assert any(policy(old, int(budget * count(old))) for policy in BASELINES[name])
+    assert all(policy(old, count(old)) == old for policy in BASELINES[name]), "what fits exactly is kept"
 
 
 @pytest.mark.requirement("S3.23")

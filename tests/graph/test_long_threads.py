@@ -72,6 +72,19 @@ def test_the_figures_are_those_of_the_hits() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_message_of_the_run_without_a_needed_identifier_is_no_hit() -> None:
+    """It is found first, since it has more of the query's words, and the number stands in another message."""
+    said = RUNS[0][1].messages
+    vague = HumanMessage("Please send my teal crate on, the teal crate")
+    teal = Recording(name="teal", messages=(said[0], vague, AIMessage("Which one?"), *said[1:]))
+    with Database.open("memory") as database:
+        database.setup()
+        rows = measured(CompactionRecords(database), [("teal", teal), *RUNS[1:]], tokens=0, most=9)
+    figures = [(row["hit@1"], row["hit@5"]) for row in rows if row["query"] == "message" and row["search"] == KNOWN]
+    assert figures == [(0.6667, 1.0)]
+
+
+@pytest.mark.requirement("S3.23")
 def test_questions_can_be_left_out() -> None:
     """The others are the same questions in the same threads as with all."""
     with Database.open("memory") as database:

@@ -66,6 +66,7 @@ async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive) 
         await go.invoke(parent, full())
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_path: Path) -> None:
     """Its threads would outlive their snapshots; memory has to be asked for."""
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'parent.db'}") as saver:

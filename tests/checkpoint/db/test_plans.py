@@ -1,7 +1,8 @@
-"""PostgreSQL's plans of what this package sends, on tables that are filled with rows of others."""
+"""Plans of what this package sends: PostgreSQL's, on tables that are filled with rows of others, and SQLite's."""
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,32 @@ def test_a_list_of_all_threads_reads_in_the_order_of_an_index(
         count, found = scans(saver, lambda: list(saver.list(None)))
         assert count > 1
         assert found == {}
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_list_of_a_namespace_reads_by_keys_on_sqlite(tmp_path: Path) -> None:
+    """SQLite finds the rows of a page by the primary key, where it would read a whole table for pairs of values."""
+    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    sent: dict[str, Any] = {}
+
+    def collect(_conn: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
+        sent[statement] = values
+
+    builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": AIMessage("fine")})
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'test.db'}") as saver:
+        saver.setup()
+        graph = builder.add_edge(START, "answer").compile(checkpointer=saver)
+        graph.invoke({"messages": [HumanMessage("how?")]}, config)
+        with listening(saver.database.engine, "before_cursor_execute", collect):
+            assert len(list(saver.list(config))) == 3
+        with saver.database.engine.connect() as conn:
+            plans = [
+                row.detail
+                for statement, values in sent.items()
+                for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            ]
+    assert {plan.split()[1] for plan in plans} >= {"compaction_checkpoint", "compaction_write"}
+    assert [plan for plan in plans if plan.startswith("SCAN")] == []
 
 
 def test_each_statement_of_the_records_uses_an_index(saver: SQLAlchemySaver, thread_id: str) -> None:

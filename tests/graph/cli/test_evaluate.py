@@ -319,3 +319,4 @@ def test_a_wrong_option_is_a_usage_error(recorded: Path, args: tuple[str, ...], 
     result = evaluate(recorded, *args, width=200)
     assert result.exit_code == 2
     assert said in result.stderr
+    assert args[-2] in result.stderr

@@ -110,8 +110,10 @@ def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
 
 
 @pytest.mark.requirement("S4.37")
-def test_the_prompt_counts_after_a_compaction_too(graph: Any, db: str, config: str) -> None:
-    """The provider's count has been dropped with it."""
+@pytest.mark.parametrize("prompt", [PROMPT, None])
+def test_the_prompt_counts_after_a_compaction_too(db: str, config: str, prompt: str | None) -> None:
+    """The provider's count has been dropped with it; without a prompt and tools, the messages alone count."""
+    graph = talked(db, prompt)
     CompactionThread(graph, CONFIG).compact()
     (told,) = lines("preview", THREAD, "--db", db, "--config", config)
     assert told["tokens_before"] == CompactionThread(graph, CONFIG).preview().tokens_before

@@ -20,7 +20,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Overwrite, interrupt
 from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
@@ -249,6 +249,28 @@ async def test_what_others_add_to_one_request_is_sent_and_not_kept(go: Drive) ->
         assert (sent[0], *sent[-2:]) == ("about me", "and now?", "be brief")
         assert given[0].text not in sent
         assert not {"about me", "be brief"} & {message.text for message in values(graph)["messages"]}
+
+
+class Bare(AgentMiddleware[Any, Any]):
+    """Another middleware, which takes the ids from the messages in the state."""
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 - as the base class has it
+        """Take them."""
+        return {"messages": Overwrite([m.model_copy(update={"id": None}) for m in state["messages"]])}
+
+
+@pytest.mark.requirement("S1.41")
+async def test_what_others_leave_out_is_left_out_though_the_state_keeps_no_ids(go: Drive) -> None:
+    """Also in the call after the one that compacted, whose changes are still pending."""
+    others = [Bare(), Changes(lambda r: r.override(messages=[m for m in r.messages if m.text != "be loud"]))]
+    model = ScriptedModel(replies=[usage(calls(("look", {"n": 3})), 100), CALM])
+    graph = agent(model, tools=[look], others=others)
+    await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("be loud"), HumanMessage("and now?")]})
+    assert verdicts(graph) == ["committed"]
+    for request in model.received:
+        spoken = [message.text for message in request]
+        assert "and now?" in spoken
+        assert "be loud" not in spoken
 
 
 @pytest.mark.requirement("S0.14")

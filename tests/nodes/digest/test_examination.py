@@ -135,11 +135,12 @@ def test_what_is_used_comes_first_into_the_facts() -> None:
         ("- Never email me.", "You no longer need to avoid email, email me.", "Never email me."),
         ("- Never email me.", "The parcel has come.", None),
         ("- Never email me.", "Is email fine?", None),
+        ("- Never email me about parcels.", "Parcels by email are stuck today.", None),
         ("It is sunny.", "Email is fine after all, forget that.", None),
     ],
 )
 def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said: str, found: str | None) -> None:
-    """The finding is the rule's line; a message of the assistant takes no rule back."""
+    """The finding is the rule's line; neither its mere subject nor the assistant takes it back."""
     assert contradiction(body, [], [HumanMessage(said)]) == found
     assert contradiction(body, [], [AIMessage(said)]) is None
 
