@@ -241,8 +241,12 @@ def _by_keys(last: str, size: int, *, alone: bool) -> sa.Select[*tuple[Any, ...]
         found = columns[2].in_([value(number, 2) for number in range(size)])
         query = query.where(columns[0] == value(0, 0), columns[1] == value(0, 1), found)
     else:
-        keys = [sa.tuple_(*(value(number, place) for place in range(len(columns)))) for number in range(size)]
-        query = query.where(sa.tuple_(*columns).in_(keys))
+        # not tuples: to compare them SQLite reads the whole table
+        keys = [
+            sa.and_(*(column == value(number, place) for place, column in enumerate(columns)))
+            for number in range(size)
+        ]
+        query = query.where(sa.or_(*keys))
     return query.execution_options(**{BINARY_RESULTS: True})
 
 

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 from sqlalchemy.dialects import postgresql
 
@@ -138,9 +139,13 @@ def test_a_list_of_all_threads_reads_in_the_order_of_an_index(
 
 
 @pytest.mark.requirement("S2.51")
-def test_a_list_of_a_namespace_reads_by_keys_on_sqlite(tmp_path: Path) -> None:
-    """SQLite finds the rows of a page by the primary key, where it would read a whole table for pairs of values."""
-    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+@pytest.mark.parametrize("namespaces", [["", "inner"], [""]])
+def test_a_list_reads_by_keys_on_sqlite(namespaces: list[str], tmp_path: Path) -> None:
+    """SQLite finds the rows of a page by the primary key, where it would read a whole table for tuples of values."""
+    configs: list[RunnableConfig] = [
+        {"configurable": {"thread_id": "t", "checkpoint_ns": name}} for name in namespaces
+    ]
+    whole: RunnableConfig = {"configurable": {"thread_id": "t"}}
     sent: dict[str, Any] = {}
 
     def collect(_conn: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
@@ -150,9 +155,11 @@ def test_a_list_of_a_namespace_reads_by_keys_on_sqlite(tmp_path: Path) -> None:
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'test.db'}") as saver:
         saver.setup()
         graph = builder.add_edge(START, "answer").compile(checkpointer=saver)
-        graph.invoke({"messages": [HumanMessage("how?")]}, config)
+        graph.invoke({"messages": [HumanMessage("how?")]}, configs[0])
+        for config in configs[1:]:
+            saver.put(config, empty_checkpoint(), {}, {})
         with listening(saver.database.engine, "before_cursor_execute", collect):
-            assert len(list(saver.list(config))) == 3
+            assert len(list(saver.list(whole if len(configs) > 1 else configs[0]))) == 2 + len(configs)
         with saver.database.engine.connect() as conn:
             plans = [
                 row.detail
