@@ -1,5 +1,5 @@
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from sys import getsizeof
 from types import FunctionType, ModuleType
 from typing import Any
@@ -391,3 +391,24 @@ def test_of_many_conversations_at_once_only_what_is_new_is_serialized(
                     assert found is not None
                     lists[name] = found.checkpoint["channel_values"]["messages"]
     assert len(serialized) == 40 * 20
+
+
+ERASURES: dict[str, Callable[[SQLAlchemySaver], object]] = {
+    "delete": lambda saver: saver.delete_thread("t"),
+    "delete runs": lambda saver: saver.delete_for_runs(["run"]),
+    "prune": lambda saver: saver.prune(["t"]),
+    "sweep": lambda saver: saver.sweep(older_than=-60),
+}
+
+
+@pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize("erase", ERASURES.values(), ids=ERASURES)
+def test_what_is_erased_is_forgotten_at_once(erase: Callable[[SQLAlchemySaver], object]) -> None:
+    """The texts of an erased thread do not stay in memory until other threads take its place."""
+    messages = talk(20)
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        Steps(saver, "t").put({"messages": messages}, run_id="run")
+        assert shared(saver.cache, messages) == 20
+        erase(saver)
+        assert shared(saver.cache, messages) == 0

@@ -15,7 +15,7 @@ from langgraph_compaction.graph.lab.evaluation.survival import cut, holds
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.digest.digest import Digest, digest, weighted_entries
-from langgraph_compaction.nodes.digest.entry import record_bytes, record_limit
+from langgraph_compaction.nodes.digest.entry import Entry, pack, record_bytes, record_limit
 from langgraph_compaction.nodes.digest.step_extraction import steps
 from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
@@ -227,6 +227,16 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     first = made(CHAT[:8], 100)
     later = made([asks("z", query="all"), result("z", ROWS)], 100, previous=first.record)
     assert "reservation_id FQ8APE" in later.text
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_entry_may_fill_the_record_to_its_last_byte() -> None:
+    """The frame of a record takes 64 bytes, and each entry its row with the comma after it."""
+    entry = Entry("Rules", 3, 2.0, "Never book me a seat at the back.")
+    whole = pack([entry], [0], 4, 400)
+    size = record_bytes(whole["entries"][0]) + 1
+    assert pack([entry], [0], 4, 64 + size) == whole
+    assert pack([entry], [0], 4, 63 + size)["entries"] == []
 
 
 @pytest.mark.requirement("S3.23")

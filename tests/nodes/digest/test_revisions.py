@@ -60,6 +60,13 @@ def test_a_revision_is_not_revised_by_its_own_message() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_rule_that_stays_needs_no_line_for_its_revision() -> None:
+    """The model sees both kept messages: neither the rule of the one nor its revision in the other is listed."""
+    stay = [HumanMessage(RULE), HumanMessage("On reflection email is fine, forget what I said about that.")]
+    assert facts_of([HumanMessage("Hello.")], None, budget=200, counter=COUNTER, beside=stay).text == ""
+
+
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("later", ["soft", "firm"])
 def test_every_revision_is_found(later: str) -> None:
     """In a later digest, the rule is marked; also in facts beside a summary."""

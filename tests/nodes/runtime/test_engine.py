@@ -325,3 +325,12 @@ def test_a_kept_message_after_the_removed_ones_revises_a_removed_rule() -> None:
 
     assert f"(was: {rule.text})" in facts(rule, AIMessage("Noted."), later)
     assert "(was: " not in facts(later, AIMessage("Well."), rule, AIMessage("Noted."))
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_identifier_that_the_first_message_still_shows_comes_last_beside_the_summary() -> None:
+    """Also if no message of a user leaves: with room for one line, it is the one that the model no longer sees."""
+    found = result("a", '{"reservation_id": "FQ8APE", "payment_id": "gift_7711235"}')
+    view = numbered([user("It is about FQ8APE."), asks("a"), found, AIMessage("Well."), user("And now?")])
+    parts = summary_parts(call(preset="selective"), OWN, view, [1, 2], tokens=1_000, ceiling=1_100)
+    assert parts.facts.text == "Facts:\n- payment_id gift_7711235"

@@ -43,7 +43,7 @@ def settled(
     messages: Sequence[AnyMessage],
     summarizer: Any,
     *,
-    limit: int,
+    limit: int | None,
     in_pieces: bool = False,
     time: TimeLeft | None = None,
     **chosen: Any,
@@ -75,6 +75,19 @@ def test_in_one_call_where_it_fits() -> None:
     written = settled(spoken(3), summarizer, limit=2_000)
     assert (written.body, written.calls, written.input_tokens) == ("The user spoke of matter 1.", 1, 10)
     assert written.seen == {"full": ["m0", "m1", "m2"], "cut": {}}
+
+
+@pytest.mark.requirement("S2.26")
+@pytest.mark.parametrize(
+    ("reserve", "words", "calls"), [(0, 7_300, 1), (0, 7_700, 2), (5_000, 4_300, 1), (5_000, 4_700, 2)]
+)
+def test_one_call_reads_three_quarters_of_the_window_or_nine_tenths_of_the_limit(
+    reserve: int, words: int, calls: int
+) -> None:
+    """The smaller of both, of a window of 10,000 tokens, where the settings give no number."""
+    summarizer = Numbering(None)
+    written = settled(spoken(10, words // 10), summarizer, limit=None, output_reserve=reserve)
+    assert written.calls == calls
 
 
 @pytest.mark.requirement("F5")
