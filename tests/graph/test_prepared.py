@@ -245,6 +245,7 @@ def revoke(_: Any) -> None:
     [
         (OVER, forget, "messages_changed"),
         (said(f"Forget the metric units, from now on use inches only. {filler(90)}"), revoke, "contradicted"),
+        (said(filler(600)), revoke, "does_not_fit"),
     ],
 )
 async def test_what_no_longer_holds_is_not_used(

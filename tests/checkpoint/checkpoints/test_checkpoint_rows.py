@@ -36,7 +36,17 @@ def decoded(**changes: Any) -> CheckpointRow:
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "changes",
-    [{"v": "4"}, {"ts": 4}, {"versions": []}, {"seen": []}, {"seen": {"model": 1}}, {"values": None}],
+    [
+        {"v": "4"},
+        {"ts": 4},
+        {"versions": []},
+        {"seen": []},
+        {"seen": {"model": 1}},
+        {"values": None},
+        {"metadata": [1, b"{}"]},
+        {"metadata": ["json", "{}"]},
+        {"rest": ["json", "{}"]},
+    ],
     ids=str,
 )
 def test_a_value_of_another_type_is_named_as_damage(changes: dict[str, Any]) -> None:

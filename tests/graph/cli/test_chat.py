@@ -94,14 +94,19 @@ def test_compact_works_at_any_size() -> None:
 
 @pytest.mark.requirement("S2.51", "S2.56")
 def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
-    """`/recall` finds what `/compact` took out of view, `/undo` brings it back, and `/pin` keeps a text."""
+    """`/recall` finds what `/compact` took out of view, `/undo` brings it back, and `/pin` keeps a text.
+
+    After `/release`, the chat compacts by itself again, below the limit too.
+    """
     told = [f"Order {n}. {STORY}" for n in range(4)]
-    said = heard(*told, "/compact", "/recall Order 0", "/undo", "/release", "/pin Ship to Oslo only.", "/status")
+    typed = ["/compact", "/recall Order 0", "/undo", "/release", "/pin Ship to Oslo only.", "/status"]
+    said = heard(*told, *typed, *told[:2], STORY[:600])
     notes = [each["text"] for each in of_kind(said, "note")]
     assert any("Order 0." in text for text in notes)
     assert any(text.startswith("Undone: ") and "8 messages are in view" in text for text in notes)
     assert {"Automatic compactions are allowed again.", "Pinned: Ship to Oslo only."} <= set(notes)
     assert of_kind(said, "status")[0]["messages"] == 9
+    assert [each.get("verdict") for each in of_kind(said, "event")] == ["committed", None, "committed"]
 
 
 @pytest.mark.requirement("S2.56")

@@ -254,6 +254,7 @@ def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     (told,) = lines("branch", THREAD, row.compaction_id, "--db", db, "--as", "second")
     config = {"configurable": {"thread_id": "second"}}
     assert told["messages"] == len(values(graph, config)["messages"]) == 17
+    assert (graph.get_state(config).metadata["source"], graph.get_state(config).next) == ("update", ())
     assert len(graph.invoke(said("on"), config)["messages"]) > 1
     assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=2).stderr
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.nodes.digest.entry import Entry
+from langgraph_compaction.nodes.digest.entry import Entry, pack, unpack
 from langgraph_compaction.nodes.digest.facts import facts
 from langgraph_compaction.nodes.digest.render import render_entries
 from langgraph_compaction.nodes.digest.rules_and_requests import (
@@ -233,6 +233,22 @@ def test_a_fact_of_an_earlier_digest_gains_when_it_is_mentioned_and_yields_when_
     assert given.worth >= 1.0
     assert given.at == 10
     assert untouched == earlier
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_fact_of_the_least_worth_gains_when_it_is_mentioned() -> None:
+    """The record in which it is kept does not round its worth to nothing, from which no factor would raise it."""
+    kept = Entry("Facts", 0, 0.0001, "FQ8APE", key="reservation_id")
+    _, earlier = unpack(pack([kept], [0], count=1, limit=1_000))
+    mentioned, *_ = facts([AIMessage("FQ8APE it is")], 10, earlier)
+    assert mentioned.worth > earlier[0].worth > 0
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_worth_of_a_fact_is_shared_among_its_tokens() -> None:
+    """Those of its key and its value, and one more for what separates it from the next fact."""
+    found = worths(facts([asks("a"), result("a", '{"seat": "KX1234", "seat in cabin": "KX5678"}')], 0))
+    assert found["KX1234"] * (1 + 1 + 2) == pytest.approx(found["KX5678"] * (1 + 4 + 2))
 
 
 @pytest.mark.requirement("S3.23")

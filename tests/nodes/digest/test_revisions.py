@@ -182,6 +182,8 @@ def test_a_rule_and_its_revisions_are_one_line() -> None:
     "later",
     [
         "Also never email my wife about the order.",
+        "Also keep every email about the order short.",
+        "Also keep email about the order under 3 lines.",
         "Is email fine?",
         "Never share my address with the carrier.",
         "From now on use metric units.",

@@ -77,6 +77,15 @@ def test_a_quotation_is_within_its_tokens() -> None:
 
 
 @pytest.mark.requirement("S2.51")
+def test_a_quotation_may_take_all_of_its_tokens() -> None:
+    """Not one of them has to be left, also where the escapes of a message took more than was expected."""
+    message = AIMessage(f"{'<' * 30}INV-77")
+    needed = COUNTER.text(quotation(passages(message)))
+    assert passages(message, max_tokens=needed) == passages(message)
+    assert passages(message, max_tokens=needed - 1) == []
+
+
+@pytest.mark.requirement("S2.51")
 def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
     """Neighboring pieces follow each other directly, and the beginning of a message has no mark before it."""
     first, second, last = "Invoice INV-11 was paid.", "Parcel PX-22 was sent.", "Buyer BU-33 waits for it."
