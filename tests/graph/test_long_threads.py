@@ -17,7 +17,7 @@ def asks(number: int, **args: str) -> AIMessage:
 
 
 def run(name: str, thing: str, value: str) -> Recording:
-    """A run in which a value is said, two rounds pass, and a call needs the value and one that is in view."""
+    """A run in which a value is said, two rounds pass, and a call needs it, one in view and one of its own."""
     said: list[AnyMessage] = [
         SystemMessage("You send parcels with TR-1."),
         HumanMessage(f"My {thing} has the number {value}."),
@@ -28,7 +28,7 @@ def run(name: str, thing: str, value: str) -> Recording:
             for message in (HumanMessage(f"Wait for VIEW-{n}, please"), AIMessage("I wait."))
         ),
         HumanMessage(f"Now send the {thing} on"),
-        asks(1, parcel=value, at="VIEW-1", by="TR-1"),
+        asks(1, parcel=value, at="VIEW-1", by="TR-1", name="NEW-1"),
         ToolMessage("sent", tool_call_id="call-1"),
     ]
     return Recording(name=name, messages=tuple(said))
@@ -39,7 +39,7 @@ RUNS = [(name, run(name, f"{name} crate", f"PX-{n}{n}{n}")) for n, name in enume
 
 @pytest.mark.requirement("S3.23")
 def test_a_question_needs_what_left_the_view() -> None:
-    """Not what the view or the system prompt holds."""
+    """Not what the view or the system prompt holds, nor what nobody has said before."""
     (question,) = questions(RUNS[0][1], "teal")
     assert question.needed == {"PX-000"}
     assert [message.text for message in question.old] == ["My teal crate has the number PX-000.", "Noted."]

@@ -72,6 +72,15 @@ def test_without_compaction_every_token_is_written_once_and_read_again() -> None
 
 
 @pytest.mark.requirement("S3.23")
+def test_progress_is_told_after_each_run() -> None:
+    """Of every policy and window: a row is told when all of its runs are."""
+    told: list[str] = []
+    policies = {"one": (uncompacted,), "two": (turn_by_turn(newest),)}
+    rows = replayed([TINY, TINY, TINY], policies, [0.5, 1.0], seen=lambda: told.append("run"))
+    assert [len(told) for _ in rows] == [3, 6, 9, 12]
+
+
+@pytest.mark.requirement("S3.23")
 def test_what_a_compaction_changes_is_written_again() -> None:
     """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
     assert TINY.limit(0.5) == 15

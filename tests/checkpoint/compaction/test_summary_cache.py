@@ -16,6 +16,8 @@ def test_a_summary_is_found_for_its_input_and_rung_only(records: CompactionRecor
     records.record_summary(key, SUMMARY)
     assert records.find_summary(key, input_digest=SUMMARY.input_digest) == SUMMARY
     assert records.find_summary(key, input_digest="cd" * 16) is None
+    unknown = key_of(f"{thread_id}-unknown", talk(5))
+    assert records.find_summary(unknown, input_digest=SUMMARY.input_digest) is None
     for other in (
         key_of(thread_id, talk(5), level=1),
         key_of(thread_id, talk(5), namespace="sub"),

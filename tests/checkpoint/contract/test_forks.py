@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base.id import uuid6
 
 from tests.checkpoint.contract.savers import Saver
@@ -71,6 +72,8 @@ def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> 
     assert read(saver, where(thread_id)).config == head
     assert ids(saver.list(where(thread_id))) == [earlier, later]
     assert ids(saver.list(where(thread_id), before=head)) == [later]
+    everywhere: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    assert ids(saver.list(everywhere, before=head)) == [later]
     assert ids(saver.list(where(thread_id), limit=1)) == [earlier]
 
 

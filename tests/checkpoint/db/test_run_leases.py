@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.db import run_leases, tables
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, PLACE_S, RunLease, StoredRunLeases
+from langgraph_compaction.checkpoint.db.thread_row import LONGEST_LEASE_S
 from langgraph_compaction.checkpoint.errors import DatabaseError
 from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import Clock
@@ -49,6 +50,7 @@ def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None
 ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
     "held": (lambda _: {}, False),
     "its time is over": (lambda clock: {"until": clock.time - 1}, True),
+    "ends as late as a lease may": (lambda clock: {"until": clock.time + LONGEST_LEASE_S}, False),
     "written with a wrong clock": (lambda clock: {"until": clock.time + 10**6}, True),
     "its process has ended": (lambda _: {"owner": f"{socket.gethostname()}/{2**22 + 1}"}, True),
     "another process of this host": (lambda _: {"owner": f"{socket.gethostname()}/{os.getppid()}"}, False),

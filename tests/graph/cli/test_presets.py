@@ -115,6 +115,7 @@ def test_the_table_tells_what_each_preset_does(width: int) -> None:
         (UsedRatio(ratio=0.8), "80% used"),
         (UsedRatio(ratio=0.9, operator=">"), "over 90% used"),
         (RemainingRatio(), "under 25% left"),
+        (RemainingRatio(ratio=0.1, operator="<="), "10% left"),
         (ReserveTokens(), "under 16,384 tokens left"),
         (Count(unit="events", limit=700, operator=">"), "over 700 events"),
         (Count(unit="turns", limit=1_000, full=True), "1,000 turns, summarizes all"),

@@ -65,7 +65,8 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert call("history", THREAD, "--db", db).stdout.count(head[:8]) == 2, "the row of the undo names what it undid"
     graph.invoke(said("held"), CONFIG)
     assert standing(graph)["epoch"] == 1
-    call("release", THREAD, "--db", db)
+    told = call("release", THREAD, "--db", db).stdout
+    assert f"Automatic compactions of {THREAD} are allowed again." in told
     graph.invoke(said("released"), CONFIG)
     assert standing(graph)["epoch"] == 2
 

@@ -9,6 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.request import Meter
+from langgraph_compaction.nodes.conversation.tokens import chars_counter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.digest.digest import facts_of
 from langgraph_compaction.nodes.runtime.effects import run
@@ -208,6 +209,20 @@ def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
         in_pieces=True,
     )
     assert (written.body, written.finding) == ("The user spoke of matters.", None)
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
+    """What stands between two pieces counts; a piece that makes them longer begins another chunk."""
+    counter, texts = chars_counter(1), ["The user spoke."] * 9
+    whole = len("\n".join(f'<part number="{n}">\n{text}\n</part>' for n, text in enumerate(texts, 1)))
+    for limit, count in ((whole + 1, 1), (whole - 1, 2)):
+        settings = CompactionSettings(context_window=10_000, output_reserve=0, summary_input_tokens=limit)
+        call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(counter, 0))
+        level = Level(Numbering(None), "model", in_pieces=True)
+        work = Work(call=call, level=level, messages=[], drop=frozenset(), budget=100)
+        sizes = [len(chunk.text) for chunk in work.joined(texts)]
+        assert (len(sizes), max(sizes) <= limit) == (count, True)
 
 
 @pytest.mark.requirement("S3.23")
