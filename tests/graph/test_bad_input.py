@@ -112,6 +112,7 @@ def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
     assert issubclass(kind, CompactionError | DatabaseError)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_config_without_a_thread_is_named() -> None:
     """What every operation on a thread needs, in the form in which LangGraph wants it."""
     with pytest.raises(SettingsError, match=r'give \{"configurable": \{"thread_id"'):
@@ -130,6 +131,7 @@ def threadless(model: ScriptedModel) -> tuple[Any, Any]:
     return agent(model), plain
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("config", WRONG, ids=str)
 def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> None:
     """The error says what to write, and the model is not called."""
@@ -151,6 +153,7 @@ def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> No
     assert model.received == []
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("config", WRONG, ids=str)
 async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
     """With the same error."""
@@ -171,6 +174,7 @@ async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
     assert model.received == []
 
 
+@pytest.mark.requirement("S3.21")
 def test_only_a_checkpointer_needs_a_thread() -> None:
     """A run that keeps nothing works without one, and so does a graph whose own config names the thread."""
     assert built(settings=KNOWN).invoke(said("hello"))["messages"]
@@ -179,6 +183,7 @@ def test_only_a_checkpointer_needs_a_thread() -> None:
     assert len(bound.get_state({"configurable": {}}).values["messages"]) == 2
 
 
+@pytest.mark.requirement("S3.21")
 async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     """A node that calls the agent without a config is on the thread of its own run, as LangGraph lets it be."""
     inner = agent()

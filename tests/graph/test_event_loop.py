@@ -87,6 +87,7 @@ async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], data
     assert len(state["messages"]) < len(LARGE["messages"])
 
 
+@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> None:
     """A saver that is opened on the loop: our tables stand beside its own."""
@@ -125,6 +126,7 @@ ASKED: dict[str, Callable[[CompactionThread, str], Awaitable[Any]]] = {
 """Every asynchronous method of a thread, in an order in which one can be called after the other."""
 
 
+@pytest.mark.requirement("S4.12")
 async def test_what_is_asked_of_a_thread() -> None:
     """Every asynchronous method of it, of an agent that has run no turn; some where no vocabulary is read yet."""
     assert set(ASKED) == {name for name in dir(CompactionThread) if name.startswith("a")}
@@ -157,6 +159,7 @@ async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
         await ASKED[name](CompactionThread(after, CONFIG), head)
 
 
+@pytest.mark.requirement("S4.12")
 async def test_what_a_saver_is_asked() -> None:
     """Every asynchronous method of the checkpointer."""
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
@@ -218,6 +221,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.requirement("S4.12")
 def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     """Drivers and vocabularies that no earlier test has loaded."""
     root = Path(__file__).parents[2]
@@ -226,6 +230,7 @@ def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
 
 
+@pytest.mark.requirement("S4.12")
 async def test_a_forgotten_database_is_closed_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     """A factory makes a graph for each request: the connections of the last one are closed off the loop."""
     graph = agent(database="sqlite:///a.db", checkpointer=InMemorySaver())

@@ -44,6 +44,7 @@ def of_kind(said: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [each for each in said if each["type"] == kind]
 
 
+@pytest.mark.requirement("S4.37")
 def test_without_a_key_the_echo_says_what_it_is() -> None:
     """The first line and every answer say that the model is scripted."""
     said = heard("Hello, ship.", "/quit")
@@ -62,6 +63,7 @@ def test_a_person_sees_the_answer_and_the_gauge() -> None:
     assert "of 3,600 tokens (trigger 3,200)" in lines[-3]
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("last", ["/quit", ""])
 def test_the_end_is_polite(last: str) -> None:
     """Both `/quit` and the end of the input end the chat with a word and without an error."""
@@ -260,6 +262,7 @@ def test_a_real_model_streams_through_the_agent() -> None:
     assert script.requests[0]["stream"]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
     """With --tools the model may read the standard library; the person sees what it asks, and its answer."""
     with provider({"name": "list_folder", "arguments": '{"path": "json"}'}, "Four modules.") as script:
@@ -363,6 +366,7 @@ def test_a_models_error_is_one_line_and_the_chat_goes_on(status: int, advice: st
     assert [message["content"] for message in script.requests[-1]["messages"]] == ["Hello."]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     """Without a server the address is named as what to check."""
     with provider() as script:
@@ -372,6 +376,7 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     assert "cannot be reached: check the network and OPENAI_BASE_URL" in error["text"]
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("args", "env", "said"),
     [
@@ -452,6 +457,7 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.requirement("S4.37")
 def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     """A real terminal shows prompt, answer and gauge; Ctrl-C ends the chat with exit code 0."""
     child = terminal({})
@@ -467,6 +473,7 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     assert child.exitstatus == 0
 
 
+@pytest.mark.requirement("S4.37")
 def test_ctrl_c_does_not_await_the_rest_of_an_answer() -> None:
     """During an answer that would never end, Ctrl-C ends it, the request and the chat."""
     with provider(ENDLESS) as script:

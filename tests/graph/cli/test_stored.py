@@ -116,6 +116,7 @@ def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: st
     assert max(map(len, printed)) <= 80
 
 
+@pytest.mark.requirement("S4.37")
 def test_checkpoints_are_listed_newest_first(kept: str) -> None:
     """As the saver lists them, of all namespaces or of one, as many as are asked for."""
     with SQLAlchemySaver.from_url(kept) as saver:
@@ -151,6 +152,7 @@ def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
     assert max(map(len, printed.splitlines())) <= 80
 
 
+@pytest.mark.requirement("S4.37")
 def test_stats_show_the_bytes_by_kind(kept: str) -> None:
     """The parts add up, and the messages take less than they would if nothing were shared."""
     rows = lines("stats", "--db", kept)
@@ -163,6 +165,7 @@ def test_stats_show_the_bytes_by_kind(kept: str) -> None:
     assert "not shared" not in shown("stats", "--db", kept)
 
 
+@pytest.mark.requirement("S4.37")
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
     """Every thread stands where it stood, also one that waits; those that are not named stay as they are."""
     with SQLAlchemySaver.from_url(kept) as saver:
@@ -179,6 +182,7 @@ def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
             assert state_of(saver, thread)[0][:6] == states[0][:6]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     """The figures of --dry-run are those of the run itself."""
     before = lines("stats", "--db", kept)
@@ -192,6 +196,7 @@ def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     assert [row["checkpoints"] for row in lines("stats", "--db", kept)] == [row["checkpoints_left"] for row in pruned]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: str) -> None:
     """PostgreSQL and MariaDB undo the rehearsal too."""
     before = lines("stats", "--db", kept_on_server)
@@ -200,6 +205,7 @@ def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: 
     assert lines("prune", "--all", "--db", kept_on_server) == [{**row, "dry_run": False} for row in rehearsed]
 
 
+@pytest.mark.requirement("S4.37")
 def test_only_what_is_old_goes(kept: str) -> None:
     """Of a thread of today nothing is older than an hour; of one from last year all but the newest is."""
     (row,) = lines("prune", "talk", "--older-than", "1h", "--db", kept)
@@ -213,6 +219,7 @@ def test_only_what_is_old_goes(kept: str) -> None:
     assert (row["checkpoints_erased"], row["checkpoints_left"]) == (14, 1)
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     """Nothing of it is left, its compactions included; the others are there."""
     (row,) = lines("prune", "talk", "--strategy", "delete", "--db", kept)
@@ -221,6 +228,7 @@ def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     """The others are pruned, and the command ends with 1."""
     with SQLAlchemySaver.from_url(kept) as saver, saver.lease("talk"), ThreadPoolExecutor() as others:
@@ -230,6 +238,7 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     assert [json.loads(line)["thread_id"] for line in result.stdout.splitlines()] == ["forked"]
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -254,6 +263,7 @@ def test_what_to_prune_must_be_said(kept: str, args: tuple[str, ...], told: str)
     assert changed(kept, "SELECT count(*) FROM compaction_thread") == [(len(GRAPHS),)]
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     "command", ["threads", "checkpoints talk", "history talk", "stats", "stats talk", "prune talk"]
 )
@@ -274,6 +284,7 @@ def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_without_the_tables_is_told(kind: str) -> None:
     """The command ends with 2, as for a file without them, and they are not made by looking."""
@@ -282,6 +293,7 @@ def test_a_server_without_the_tables_is_told(kind: str) -> None:
             assert "the tables are missing" in _one_line("threads", "--db", url)
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])
 def test_an_unknown_thread_is_told(kept: str, command: str) -> None:
     """The command ends with 2 and names the thread and the database."""
