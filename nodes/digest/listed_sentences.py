@@ -164,6 +164,14 @@ def listed_decisions(
     return list(found.values())
 
 
+def without_new_decisions(listed: ListedSentences, messages: Sequence[AnyMessage]) -> ListedSentences:
+    """Return the list without the decisions that stand only after the newest message of a user in a conversation."""
+    newest = max((index for index, message in enumerate(messages) if is_real_user(message)), default=0)
+    before = [message for message in messages[:newest] if isinstance(message, AIMessage)]
+    kept = [line for line in listed.decisions if any(_says(message, line) for message in before)]
+    return replace(listed, decisions=tuple(kept))
+
+
 def _decisions(
     lines: Sequence[str], old: Sequence[AnyMessage], start: int, beside: Sequence[AnyMessage]
 ) -> Iterator[Entry]:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from langgraph_compaction.nodes.conversation.clipping import recall_line
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
+from langgraph_compaction.nodes.digest.listed_sentences import ListedSentences
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.engine import (
     ANY_ID,
@@ -310,6 +312,18 @@ def test_the_shortest_summary_is_that_of_the_last_level() -> None:
     for plain in (call(200), call(200, 1.5)):
         last = demand(plain, trigger="manual", before=300, last=True)
         assert shortest_summary(plain) == last.summary + last.step_notice
+
+
+@pytest.mark.requirement("S1.19")
+@pytest.mark.parametrize(("later", "shown"), [((), False), (("Good.",), True)])
+def test_a_decision_in_a_turn_counts_only_once_the_user_went_on(later: Sequence[str], shown: bool) -> None:
+    """The message that began the turn stays in view, before the steps that leave; it lets no decision stand."""
+    chosen = "We keep the window seat for the second flight to Berlin."
+    steps = (asks("a", text=chosen), result("a"), asks("b"), result("b"))
+    view = numbered([user("Book it."), *steps, *map(user, later)])
+    listed = ListedSentences(decisions=(chosen,))
+    parts = summary_parts(call(preset="selective"), OWN, view, [1, 2], tokens=1_000, ceiling=6_000, listed=listed)
+    assert (chosen in parts.facts.text) is shown
 
 
 @pytest.mark.requirement("S3.23")
