@@ -110,6 +110,15 @@ class Attack:
         Attack.built = True
 
 
+@pytest.mark.requirement("S2.51")
+def test_a_message_that_was_stored_with_fewer_fields_has_the_others_too() -> None:
+    """Such as one of an earlier version of its class: the others have their defaults."""
+    fields = {"type": "human", "content": "hello", "id": "1"}
+    stored = packed(PYDANTIC, "langchain_core.messages.human", "HumanMessage", fields, "model_validate_json")
+    assert loads(stored) == HumanMessage("hello", id="1")
+    assert loads(stored).additional_kwargs == {}
+
+
 SOUND = dumps(talk(1)[0])  # a byte that says how many follow, a length of one byte, the extension's code
 ATTACKS = {
     "a class of ours": packed(PYDANTIC, __name__, "Attack", {}, "model_validate_json"),
