@@ -241,7 +241,7 @@ def _by_keys(last: str, size: int, *, alone: bool) -> sa.Select[*tuple[Any, ...]
         found = columns[2].in_([value(number, 2) for number in range(size)])
         query = query.where(columns[0] == value(0, 0), columns[1] == value(0, 1), found)
     else:
-        # not tuples: to compare them SQLite reads the whole table
+        # no comparison of tuples, for which SQLite reads the whole table
         keys = [
             sa.and_(*(column == value(number, place) for place, column in enumerate(columns)))
             for number in range(size)

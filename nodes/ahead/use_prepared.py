@@ -68,8 +68,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
     found, changed, waited = (yield from _read(context, place)), Update(), 0.0
-    if found is not None and found.is_under_way and not _may_end(context, found):
-        found = yield from _read(context, place)  # it may have ended since it was read
+    found = yield from _ended(context, place, found)
     if found is not None and _may_end(context, found):
         if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
@@ -95,6 +94,13 @@ def _read(context: NodeContext, place: Place) -> Effects[Preparation | None]:
         return None
 
 
+def _ended(context: NodeContext, place: Place, found: Preparation | None) -> Effects[Preparation | None]:
+    """Read the preparation again if it was under way and nobody works on it now: it may have ended since then."""
+    if found is None or not found.is_under_way or _may_end(context, found):
+        return found
+    return (yield from _read(context, place))
+
+
 def _may_end(context: NodeContext, found: Preparation) -> bool:
     """Whether somebody still works on the summary: this process, or another one that may run."""
     if not found.is_under_way:
@@ -111,8 +117,7 @@ def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[t
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
         if not is_working_on(now.compaction_id):
             now = yield from _read(context, place)
-    if now is not None and now.is_under_way:
-        now = yield from _read(context, place)  # it may have ended since it was read
+    now = yield from _ended(context, place, now)
     waited = time.monotonic() - began
     ready = now is not None and not now.is_under_way and not now.has_failed
     record("preparation.wait", waited, {"ready": ready})

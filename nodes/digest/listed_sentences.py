@@ -164,11 +164,10 @@ def listed_decisions(
     return list(found.values())
 
 
-def without_new_decisions(listed: ListedSentences, messages: Sequence[AnyMessage]) -> ListedSentences:
-    """Return the list without the decisions that stand only after the newest message of a user in a conversation."""
-    newest = max((index for index, message in enumerate(messages) if is_real_user(message)), default=0)
-    before = [message for message in messages[:newest] if isinstance(message, AIMessage)]
-    kept = [line for line in listed.decisions if any(_says(message, line) for message in before)]
+def with_decisions_of(listed: ListedSentences, messages: Sequence[AnyMessage]) -> ListedSentences:
+    """Return the list with only those decisions that the assistant stated in these messages."""
+    answers = [message for message in messages if isinstance(message, AIMessage)]
+    kept = [line for line in listed.decisions if any(_says(message, line) for message in answers)]
     return replace(listed, decisions=tuple(kept))
 
 

@@ -20,7 +20,7 @@ from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
 from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_rules
-from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, without_new_decisions
+from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, with_decisions_of
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
@@ -345,8 +345,9 @@ def summary_parts(
     earlier, counter = earlier_summary(leaving), call.meter.counter
     known = earlier.facts or earlier.record
     beside = [call.redacted(message) for message in _after(messages, drop)]
-    if listed.decisions:  # the user's message of a long turn stays before the messages that leave
-        listed = without_new_decisions(listed, [call.redacted(message) for message in messages])
+    newest = view.round_starts[-1] if view.round_starts else 0  # in a long turn it stays, before what leaves
+    answered = old[: len(old_part(messages, frozenset(index for index in covered if index < newest)))]
+    listed = with_decisions_of(listed, answered)
     needed = tokens_of_rules(old, known, counter, beside, listed)
     rules = min(needed, call.meter.unscaled(min(_most_for_rules(call), space)))
     share = min(int(call.sizes.room * call.settings.facts_share), (space - call.meter.scaled(rules)) // 2)

@@ -193,13 +193,19 @@ async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive
     assert standing(graph)["last"]["restored"] is True
 
 
+async def changed_before_the_commit(go: Drive, message: HumanMessage) -> Any:
+    """Return an agent whose thread got this message between the summary and the commit, and that then went on."""
+    graph = agent(calm())
+    await pause(go, graph, "commit")
+    graph.update_state(CONFIG, {"messages": [message]}, as_node="summarize")
+    await go.invoke(graph, None)
+    return graph
+
+
 @pytest.mark.requirement("S4.33")
 async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Drive) -> None:
     """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost."""
-    graph = agent(calm())
-    await pause(go, graph, "commit")
-    graph.update_state(CONFIG, {"messages": [HumanMessage("one more thing", id="new")]}, as_node="summarize")
-    await go.invoke(graph, None)
+    graph = await changed_before_the_commit(go, HumanMessage("one more thing", id="new"))
     assert verdicts(graph) == ["committed"]
     assert [m.id for m in values(graph)["messages"]][-3:] == ["question", "new", "the-answer"]
 
@@ -207,11 +213,8 @@ async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Dri
 @pytest.mark.requirement("S0.6")
 async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     """What another writer changed is neither dropped unseen nor undone; it is no failure of the summarizer."""
-    graph = agent(calm())
-    await pause(go, graph, "commit")
     edited = HumanMessage("I never said that", id="r-user-0")
-    graph.update_state(CONFIG, {"messages": [edited]}, as_node="summarize")
-    await go.invoke(graph, None)
+    graph = await changed_before_the_commit(go, edited)
     (row,) = ledger(graph)
     assert (row.verdict, row.reason, row.detail) == ("stale", "messages_changed", "r-user-0")
     assert edited in values(graph)["messages"]
@@ -221,11 +224,8 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 @pytest.mark.requirement("S4.33")
 async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Drive) -> None:
     """What the draft removes is as it was, so the draft is applied, and the edited message stays as edited."""
-    graph = agent(calm())
-    await pause(go, graph, "commit")
     edited = HumanMessage("and what now?", id="question")
-    graph.update_state(CONFIG, {"messages": [edited]}, as_node="summarize")
-    await go.invoke(graph, None)
+    graph = await changed_before_the_commit(go, edited)
     assert verdicts(graph) == ["committed"]
     assert edited in values(graph)["messages"]
 

@@ -71,12 +71,12 @@ def _settings(preset: str | None, window: str | None, config: Path | None) -> Co
 
 
 def _call(settings: CompactionSettings, values: Mapping[str, Any]) -> Call:
-    usage: Mapping[str, Any] = values["compaction"].get("usage") or {}
-    sizes: Mapping[str, Any] = usage or values["compaction"].get("sizes") or {}  # a commit has dropped the usage
+    compaction = values["compaction"]
+    usage: Mapping[str, Any] = compaction.get("usage") or {}
+    # a commit removes the usage, and stores the size of system prompt and tools
+    fixed = (usage or compaction.get("sizes") or {}).get("fixed", 0)
     counter = named_counter(settings.token_counter, usage.get("model"))
-    return call_on(
-        values, settings, counter=counter, overhead=sizes.get("fixed", 0), window=window_of(settings, None)
-    )
+    return call_on(values, settings, counter=counter, overhead=fixed, window=window_of(settings, None))
 
 
 def _sizes(call: Call) -> dict[str, int]:
