@@ -259,7 +259,7 @@ def test_records_begin_anew_outside_of_a_run(thread_id: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_only_what_is_written_for_a_run_is_held_to_its_thread(thread_id: str) -> None:
-    """Work that a run started elsewhere writes nothing after the erasure; what comes after the work may."""
+    """Inside `acting_for(run)`, a write after the erasure is refused. After the block, writes are allowed."""
     with Database.open("memory") as database:
         database.setup()
         records, run = CompactionRecords(database), RunControl()

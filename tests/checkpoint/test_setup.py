@@ -50,7 +50,7 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_after_setup_the_version_is_not_checked_again(empty_url: str) -> None:
-    """The first transaction asks for its own rows alone; to postpone a setup that was done changes nothing."""
+    """After `setup`, `put_off_setup` has no effect: the next transaction does not query the tables' version."""
     with Database.open(empty_url) as database:
         database.setup()
         database.put_off_setup()

@@ -17,7 +17,7 @@ def asks(number: int, **args: str) -> AIMessage:
 
 
 def run(name: str, thing: str, value: str) -> Recording:
-    """A run in which a value is said, two rounds pass, and a call needs it, one in view and one of its own."""
+    """Return a run whose last call uses `value`, an identifier in view, one of the system prompt and a new one."""
     said: list[AnyMessage] = [
         SystemMessage("You send parcels with TR-1."),
         HumanMessage(f"My {thing} has the number {value}."),
@@ -39,7 +39,7 @@ RUNS = [(name, run(name, f"{name} crate", f"PX-{n}{n}{n}")) for n, name in enume
 
 @pytest.mark.requirement("S3.23")
 def test_a_question_needs_what_left_the_view() -> None:
-    """Not what the view or the system prompt holds, nor what nobody has said before."""
+    """Identifiers in the view, in the system prompt or in no earlier message are not needed."""
     (question,) = questions(RUNS[0][1], "teal")
     assert question.needed == {"PX-000"}
     assert [message.text for message in question.old] == ["My teal crate has the number PX-000.", "Noted."]
@@ -73,7 +73,7 @@ def test_the_figures_are_those_of_the_hits() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_message_of_the_run_without_a_needed_identifier_is_no_hit() -> None:
-    """It is found first, since it has more of the query's words, and the number stands in another message."""
+    """The search returns it first, because it contains more words of the query, but not the identifier."""
     said = RUNS[0][1].messages
     vague = HumanMessage("Please send my teal crate on, the teal crate")
     teal = Recording(name="teal", messages=(said[0], vague, AIMessage("Which one?"), *said[1:]))
@@ -117,7 +117,7 @@ def test_the_plain_search_is_bm25() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_text_of_usual_length_scores_what_its_word_is_worth() -> None:
-    """Length changes a score only in texts that are shorter or longer than most."""
+    """If all texts have the same length, the score depends only on how rare the word is."""
     texts: list[AnyMessage] = [HumanMessage(text) for text in ("green tea leaves", "red boat sails", "old oak trees")]
     (found,) = plain_bm25(texts, "tea")
     assert found.score == pytest.approx(math.log(1 + 2.5 / 1.5))

@@ -73,7 +73,7 @@ def test_without_compaction_every_token_is_written_once_and_read_again() -> None
 
 @pytest.mark.requirement("S3.23")
 def test_progress_is_told_after_each_run() -> None:
-    """Of every policy and window: a row is told when all of its runs are."""
+    """The callback is called after each run of each policy and window. A row follows its last run."""
     told: list[str] = []
     policies = {"one": (uncompacted,), "two": (turn_by_turn(newest),)}
     rows = replayed([TINY, TINY, TINY], policies, [0.5, 1.0], seen=lambda: told.append("run"))

@@ -365,7 +365,7 @@ async def test_only_the_time_that_nobody_waited_is_told(
 def test_a_summary_that_comes_between_two_looks_at_its_worker_is_read(
     stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The turn finds that nobody works on it any more, and reads how it ended before it goes on."""
+    """When the worker thread has ended, the turn reads the result of the preparation before it continues."""
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
     graph.invoke(NEAR, CONFIG)
     assert stalled.entered.wait(60)

@@ -208,7 +208,7 @@ def test_the_figures_are_of_what_was_lost() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_chance_is_what_the_questions_of_another_run_bring_back() -> None:
-    """Next to nothing in a long conversation about something else; the recalls that it took are of all runs."""
+    """In a long conversation about another subject, the share is near zero. The recalls are a mean of all runs."""
     later = [HumanMessage("Then change the seat."), asks("s", seat_code="ST-12C"), result("s", "done")]
     old = [HumanMessage("Hello, a seat please."), result("q", "seat code ST-12C, window"), *NOISE]
     seats = run_of(old, later)

@@ -223,7 +223,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 @pytest.mark.requirement("S4.33")
 async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Drive) -> None:
-    """What the draft removes is as it was, so the draft is applied, and the edited message stays as edited."""
+    """The messages that the draft removes are unchanged, so it is committed. The edited message stays."""
     edited = HumanMessage("and what now?", id="question")
     graph = await changed_before_the_commit(go, edited)
     assert verdicts(graph) == ["committed"]

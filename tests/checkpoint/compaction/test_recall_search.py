@@ -229,7 +229,7 @@ def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread
 
 @pytest.mark.requirement("S2.51")
 def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRecords, thread_id: str) -> None:
-    """Only those in at most one of fifty messages, and only where it is asked to."""
+    """The search follows identifiers that occur in at most one of fifty messages, and only with `follow=True`."""
     about = AIMessage("The tulips are parcel PX-9, sent 2024-05-17", id="about")
     elsewhere = ToolMessage("PX-9: delayed", tool_call_id="c", id="same")
     days: list[AnyMessage] = [HumanMessage(f"calm sea on 2024-05-17, {n}", id=f"n{n}") for n in range(98)]

@@ -161,7 +161,7 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
 
 @pytest.mark.requirement("S3.21")
 def test_a_foreign_driver_that_commits_by_itself_still_does_after_reclaim() -> None:
-    """What the owner of an SQLite engine then writes past SQLAlchemy is kept, without a commit."""
+    """The application's own statements on the driver's connection are still committed one by one."""
     options = {"check_same_thread": False, "isolation_level": None}
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args=options)
     database = Database.open(engine)

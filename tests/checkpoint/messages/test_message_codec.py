@@ -112,7 +112,7 @@ class Attack:
 
 @pytest.mark.requirement("S2.51")
 def test_a_message_that_was_stored_with_fewer_fields_has_the_others_too() -> None:
-    """Such as one of an earlier version of its class: the others have their defaults."""
+    """An earlier version of the class may have had fewer fields. The missing fields get their default values."""
     fields = {"type": "human", "content": "hello", "id": "1"}
     stored = packed(PYDANTIC, "langchain_core.messages.human", "HumanMessage", fields, "model_validate_json")
     assert loads(stored) == HumanMessage("hello", id="1")

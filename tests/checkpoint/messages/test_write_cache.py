@@ -404,7 +404,7 @@ ERASURES: dict[str, Callable[[SQLAlchemySaver], object]] = {
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("erase", ERASURES.values(), ids=ERASURES)
 def test_what_is_erased_is_forgotten_at_once(erase: Callable[[SQLAlchemySaver], object]) -> None:
-    """The texts of an erased thread do not stay in memory until other threads take its place."""
+    """The cache drops the messages of an erased thread at once, and not only when it is full."""
     messages = talk(20)
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()

@@ -397,7 +397,7 @@ def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], 
 
 @pytest.mark.requirement("S4.37")
 def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """An error, a note and the gauge, in the middle of an answer that is streamed."""
+    """An error, a note and the gauge begin on a new line if they interrupt a streamed answer."""
     screen = Terminal()
     usage = WindowUsage(tokens=1, trigger=2, limit=3, window=4)
     for show in (screen.error, screen.note, lambda _: screen.gauge(usage)):
@@ -409,17 +409,17 @@ def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: p
 
 
 class ReadlineFinder:
-    """Finds an empty module `readline`: the real one must not be loaded twice in a process."""
+    """An import hook with an empty module `readline`: the real one must not be loaded twice in a process."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> ModuleSpec | None:
-        """Return where the module is."""
+        """Return the specification of the empty module."""
         return ModuleSpec(name, None, is_package=True) if name == "readline" else None
 
 
 @pytest.mark.requirement("S4.37")
 def test_a_terminal_loads_what_lets_lines_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's `input` uses the module `readline`, where there is one, once it is loaded."""
+    """Python's `input` supports line editing only after the module `readline` has been imported."""
     monkeypatch.setitem(sys.modules, "readline", sys)  # so that what was loaded before comes back in the end
     monkeypatch.delitem(sys.modules, "readline")
     monkeypatch.setattr(sys, "meta_path", [ReadlineFinder, *sys.meta_path])

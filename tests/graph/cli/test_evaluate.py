@@ -142,7 +142,7 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_table_of_an_online_replay_shows_shares_as_percentages(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the interval beside its figure; blank where no call needs an identifier, or no request was over."""
+    """The interval is next to its figure. Without needed identifiers or requests over the limit, a cell is empty."""
     about = {"window": 0.4, "runs": 2, "requests": 20, "identifiers": 8, "policy": "faithful", "extra_calls": 0}
     shares = {"available": 0.875, "ci95": {"available": [0.75, 1.0]}, "calls": 0.75, "prefix_reuse": 0.8}
     row = {**about, **shares, "over_window": 0.6, "compactions": 3.2, "tokens_sent": 0.61, "cost": 0.72}

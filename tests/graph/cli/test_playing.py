@@ -81,7 +81,7 @@ def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_in_memory_a_replay_saves_one_checkpoint_a_turn() -> None:
-    """Nobody can inspect them afterwards; a checkpoint for each step would take longer."""
+    """A checkpoint for each step would take longer, and nobody can inspect a database in memory later."""
     recording = Recording(name="r", messages=tuple(text_rounds(3)))
     with Database.open("memory") as database:
         database.setup()

@@ -100,7 +100,7 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
 def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
     db: str, config: str, auto_recall: bool, after: int
 ) -> None:
-    """5 % of the room, with `auto_recall`, and only after the first compaction."""
+    """With `auto_recall`, the limit is lower by 5 % of the room, but only after the first compaction."""
     graph = talked(db, None)
     Path(config).write_text(f"{CONFIGURED}  auto_recall: {str(auto_recall).lower()}\n", encoding="utf-8")
     limits = [lines("preview", THREAD, "--db", db, "--config", config)[0]["limit"]]
@@ -112,7 +112,7 @@ def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
 @pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("prompt", [PROMPT, None])
 def test_the_prompt_counts_after_a_compaction_too(db: str, config: str, prompt: str | None) -> None:
-    """The provider's count has been dropped with it; without a prompt and tools, the messages alone count."""
+    """A compaction removes the stored token usage. Without a prompt and tools, only the messages count."""
     graph = talked(db, prompt)
     CompactionThread(graph, CONFIG).compact()
     (told,) = lines("preview", THREAD, "--db", db, "--config", config)

@@ -58,7 +58,7 @@ def test_a_reason_stands_under_its_verdict() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_row_ends_with_the_floor_that_its_attempt_kept() -> None:
-    """The number of rounds; an attempt that chose nothing has none, and its row then ends with the blocks."""
+    """The last column is the number of rounds that the attempt kept, or empty if it chose no messages."""
     lines = [line.split() for line in shown(REPORT, 160)]
     ends = [line[-3:] for line in lines if line and line[0] in ("1", "2", "3")]
     assert ends == [["116,844", "128", "12"], ["7,123", "70", "3"], ["rejected_insufficient", "128,766", "0"]]

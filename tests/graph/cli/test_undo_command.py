@@ -305,7 +305,7 @@ def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str)
 
 @pytest.mark.requirement("S2.51")
 def test_pins_stay_where_an_undo_by_command_gives_them_their_whole_text(db: str) -> None:
-    """Pinned in their shortened form, they hold more than half of the room after the undo."""
+    """In their original form the pinned messages take more than half of the room. The undo keeps the pins."""
     with SQLAlchemySaver.from_url(db) as saver:
         saver.setup()
         settings = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}

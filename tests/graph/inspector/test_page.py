@@ -57,7 +57,7 @@ def test_a_page_holds_everything_and_asks_for_nothing(every: Told) -> None:
 
 
 def hashed(text: str) -> str:
-    """Return what a policy says of a script or a style that may be in the page."""
+    """Return the source of a content security policy that allows this script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

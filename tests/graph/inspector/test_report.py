@@ -110,7 +110,7 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_the_transcript_holds_what_was_refused(told: Told) -> None:
-    """As it was said, with the number of its images; the view has a note in its place."""
+    """The transcript shows the text of the user and the number of images. The view contains a note in its place."""
     image = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
     told.graph.invoke({"messages": [HumanMessage(["what is this?", image], id="refused")]}, CONFIG)
     report = told.report()

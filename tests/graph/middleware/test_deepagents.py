@@ -200,7 +200,7 @@ async def test_beside_its_summarizer_it_refuses_the_first_call(go: Drive) -> Non
 
 @pytest.mark.requirement("S1.41")
 async def test_beside_its_summarizer_it_refuses_a_run_that_waited(go: Drive) -> None:
-    """A run that stopped before its call, in an agent with deepagents' summarizer alone, calls no model with both."""
+    """The run stopped in an agent with deepagents' summarizer alone. A resumed run with both calls no model."""
     main = ScriptedModel(replies=["ok"], profile_window=ROOM)
     theirs = create_deep_agent(model=main, checkpointer=InMemorySaver())
     await go.invoke(theirs, said("hello"), interrupt_before=["model"])

@@ -252,7 +252,7 @@ async def test_what_others_add_to_one_request_is_sent_and_not_kept(go: Drive) ->
 
 
 class Bare(AgentMiddleware[Any, Any]):
-    """Another middleware, which takes the ids from the messages in the state."""
+    """A middleware that removes the ids of the messages in the state."""
 
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 - as the base class has it
         """Take them."""
@@ -261,7 +261,7 @@ class Bare(AgentMiddleware[Any, Any]):
 
 @pytest.mark.requirement("S1.41")
 async def test_what_others_leave_out_is_left_out_though_the_state_keeps_no_ids(go: Drive) -> None:
-    """Also in the call after the one that compacted, whose changes are still pending."""
+    """This also holds in the next model call, while the changes of the compaction are not yet in the state."""
     others = [Bare(), Changes(lambda r: r.override(messages=[m for m in r.messages if m.text != "be loud"]))]
     model = ScriptedModel(replies=[usage(calls(("look", {"n": 3})), 100), CALM])
     graph = agent(model, tools=[look], others=others)

@@ -160,7 +160,7 @@ async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
 
 @pytest.mark.requirement("S1.3")
 async def test_fractions_are_of_the_window_in_the_settings(go: Drive) -> None:
-    """Also where the model's profile says that it accepts more."""
+    """The window in the settings overrides the window in the model's profile."""
     graph = agent(ScriptedModel(profile_window=100_000), context_window=1_000, trigger=("fraction", 0.5))
     await go.invoke(graph, {"messages": rounds(6)[:-1]}, CONFIG)
     assert verdicts(graph) == ["committed"]
@@ -168,7 +168,7 @@ async def test_fractions_are_of_the_window_in_the_settings(go: Drive) -> None:
 
 @pytest.mark.requirement("S1.3")
 async def test_what_is_kept_is_a_share_of_the_models_own_window(go: Drive) -> None:
-    """If the settings give none; the input stays beside it."""
+    """The settings contain no window. The input is kept in addition to this share."""
     graph = agent(ScriptedModel(profile_window=1_000), context_window=None, keep=("fraction", 0.3))
     await go.invoke(graph, {"messages": rounds(8)[:-1]}, CONFIG)
     assert verdicts(graph) == ["committed"]

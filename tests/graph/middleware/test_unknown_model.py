@@ -109,7 +109,7 @@ async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middlewar
 async def test_an_invalid_request_is_not_raised_again_for_an_input_that_another_middleware_answers(
     go: Drive, *, before: bool, given: tuple[str, ...]
 ) -> None:
-    """The request was refused by the run that brought it; the same request is refused each time."""
+    """Only the run with the invalid request raises the error. A later run with the same request raises it again."""
     first, last = ([Guardrail()], []) if before else ([], [Guardrail()])
     graph = assistant(ScriptedModel(replies=["noted"], profile_window=WINDOW), *first, behind=last)
     invalid = {"messages": [("user", text) for text in given], "compaction_request": {"nonsense": 1}}
@@ -126,7 +126,7 @@ async def test_an_invalid_request_is_not_raised_again_for_an_input_that_another_
 
 @pytest.mark.requirement("S1.41")
 async def test_after_a_refusal_that_was_answered_the_next_run_has_nothing_to_put_right(go: Drive) -> None:
-    """Before the model nothing is written to the state."""
+    """The hook `before_agent` of the next run returns no update."""
     graph = assistant(ScriptedModel(replies=["noted"], profile_window=WINDOW))
     await go.invoke(graph, said(filler(2_000)))
     assert verdicts(graph) == ["refused"]

@@ -154,7 +154,7 @@ def test_a_head_is_a_beginning_of_at_most_so_many_tokens(counter: TokenCounter, 
 
 @pytest.mark.requirement("S0.14")
 def test_a_head_is_the_longest_that_fits() -> None:
-    """One word a token: so many words. A text that just fits is not changed, not even half a surrogate pair in it."""
+    """Each word is one token. A text that fits is returned unchanged, even with half a surrogate pair."""
     assert EXACT.head(" one two three four", 3) == " one two three"
     assert APPROXIMATE.head("abcdefghij", 2) == "abcdefgh"
     for counter in (EXACT, APPROXIMATE):

@@ -170,7 +170,7 @@ def test_the_newest_steps_are_kept_first() -> None:
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("count", [1, 4, 100])
 def test_the_newest_step_has_its_whole_worth(count: int) -> None:
-    """Age takes nothing from it, however long the conversation is."""
+    """The age factor of the newest step is 1 in conversations of any length."""
     old = [asks(f"c{n}", page=f"page-{n}") for n in range(count)]
     (newest,) = steps(old[-1:], count - 1)
     assert newest.worth in [entry.worth for entry in weighted_entries(old) if entry.at == newest.at]
@@ -231,7 +231,7 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_an_entry_may_fill_the_record_to_its_last_byte() -> None:
-    """The frame of a record takes 64 bytes, and each entry its row with the comma after it."""
+    """A record without entries takes 64 bytes. Each entry adds the bytes of its row and of a comma."""
     entry = Entry("Rules", 3, 2.0, "Never book me a seat at the back.")
     whole = pack([entry], [0], 4, 400)
     size = record_bytes(whole["entries"][0]) + 1

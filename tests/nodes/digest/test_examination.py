@@ -140,7 +140,7 @@ def test_what_is_used_comes_first_into_the_facts() -> None:
     ],
 )
 def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said: str, found: str | None) -> None:
-    """The finding is the rule's line; neither its mere subject nor the assistant takes it back."""
+    """The finding quotes the rule. A mention of its subject, or the assistant's words, revoke no rule."""
     assert contradiction(body, [], [HumanMessage(said)]) == found
     assert contradiction(body, [], [AIMessage(said)]) is None
 

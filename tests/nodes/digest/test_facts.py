@@ -237,7 +237,7 @@ def test_a_fact_of_an_earlier_digest_gains_when_it_is_mentioned_and_yields_when_
 
 @pytest.mark.requirement("S3.23")
 def test_a_fact_of_the_least_worth_gains_when_it_is_mentioned() -> None:
-    """The record in which it is kept does not round its worth to nothing, from which no factor would raise it."""
+    """The stored worth is never rounded to zero, because a factor could not raise it from zero."""
     kept = Entry("Facts", 0, 0.0001, "FQ8APE", key="reservation_id")
     _, earlier = unpack(pack([kept], [0], count=1, limit=1_000))
     mentioned, *_ = facts([AIMessage("FQ8APE it is")], 10, earlier)
@@ -246,7 +246,7 @@ def test_a_fact_of_the_least_worth_gains_when_it_is_mentioned() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_worth_of_a_fact_is_shared_among_its_tokens() -> None:
-    """Those of its key and its value, and one more for what separates it from the next fact."""
+    """The worth is divided by the tokens of key and value, plus one token for the separator."""
     found = worths(facts([asks("a"), result("a", '{"seat": "KX1234", "seat in cabin": "KX5678"}')], 0))
     assert found["KX1234"] * (1 + 1 + 2) == pytest.approx(found["KX5678"] * (1 + 4 + 2))
 

@@ -165,7 +165,7 @@ def test_a_decision_that_the_user_let_stand_is_kept() -> None:
 
 @pytest.mark.requirement("S1.19")
 def test_a_decision_is_not_changed_by_its_own_message() -> None:
-    """The sentence that changes it has to come in a later message."""
+    """Only a sentence in a later message can change a decision."""
     both = [*TALK[:3], AIMessage(f"{CHOSEN} It starts on Monday."), HumanMessage("Good."), AIMessage("Done.")]
     listed = ListedSentences(decisions=(CHOSEN,), revised=((CHOSEN, "It starts on Monday."),))
     assert CHOSEN in found(listed, both).text

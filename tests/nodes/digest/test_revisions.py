@@ -61,7 +61,7 @@ def test_a_revision_is_not_revised_by_its_own_message() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_rule_that_stays_needs_no_line_for_its_revision() -> None:
-    """The model sees both kept messages: neither the rule of the one nor its revision in the other is listed."""
+    """Both messages stay in view, so the facts list neither the rule nor its revision."""
     stay = [HumanMessage(RULE), HumanMessage("On reflection email is fine, forget what I said about that.")]
     assert facts_of([HumanMessage("Hello.")], None, budget=200, counter=COUNTER, beside=stay).text == ""
 
@@ -146,7 +146,7 @@ def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str
     ],
 )
 def test_a_word_is_known_in_its_other_forms(rule: str, later: str) -> None:
-    """The endings of short and of long words do not matter."""
+    """A word of the rule and the same word with another ending count as the same word."""
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
 
 
@@ -249,7 +249,7 @@ def test_many_rules_take_linear_time() -> None:
     ids=["with a cue word", "without one"],
 )
 def test_the_last_sentence_that_is_compared_revises(rule: str, other: str, before: int, later: str) -> None:
-    """It is shown with the rule; one sentence further on it is not compared, and the rule stands alone."""
+    """The last sentence that is compared is shown with the rule. The sentence after it is not compared."""
     for more, shown in ((0, True), (1, False)):
         others = " ".join(map(other.format, range(before + more)))
         (line,) = [line for line in told("Hello.", rule, f"{others} {later}").text.splitlines() if rule in line]

@@ -299,7 +299,7 @@ def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_
 @pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(("left", "kept"), [(-1, ()), (0, ()), (1, ("Stop",))])
 def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kept: tuple[str, ...]) -> None:
-    """A text of one token is kept if pinned messages leave one token of that half, and not if they leave none."""
+    """A pinned text of one token is kept only if the pinned messages leave at least one token of this half."""
     messages = numbered([user(LONG * 3), user("<Pin>Stop</Pin> where you are.")])
     held = call().meter.counter.message(messages[0])
     pinning = replace(call(2 * (held + left)), pins=frozenset({"m0"}))
@@ -317,7 +317,7 @@ def test_the_shortest_summary_is_that_of_the_last_level() -> None:
 @pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(("later", "shown"), [((), False), (("Good.",), True)])
 def test_a_decision_in_a_turn_counts_only_once_the_user_went_on(later: Sequence[str], shown: bool) -> None:
-    """The message that began the turn stays in view, before the steps that leave; it lets no decision stand."""
+    """The user message at the beginning of the turn stays in view, but confirms no decision of later steps."""
     chosen = "We keep the window seat for the second flight to Berlin."
     steps = (asks("a", text=chosen), result("a"), asks("b"), result("b"))
     view = numbered([user("Book it."), *steps, *map(user, later)])
@@ -343,7 +343,7 @@ def test_a_kept_message_after_the_removed_ones_revises_a_removed_rule() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_an_identifier_that_the_first_message_still_shows_comes_last_beside_the_summary() -> None:
-    """Also if no message of a user leaves: with room for one line, it is the one that the model no longer sees."""
+    """With room for one fact, it is the one that is not in view, even if no user message is removed."""
     found = result("a", '{"reservation_id": "FQ8APE", "payment_id": "gift_7711235"}')
     view = numbered([user("It is about FQ8APE."), asks("a"), found, AIMessage("Well."), user("And now?")])
     parts = summary_parts(call(preset="selective"), OWN, view, [1, 2], tokens=1_000, ceiling=1_100)

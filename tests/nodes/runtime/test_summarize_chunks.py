@@ -85,7 +85,7 @@ def test_in_one_call_where_it_fits() -> None:
 def test_one_call_reads_three_quarters_of_the_window_or_nine_tenths_of_the_limit(
     reserve: int, words: int, calls: int
 ) -> None:
-    """The smaller of both, of a window of 10,000 tokens, where the settings give no number."""
+    """Without `summary_input_tokens`, the smaller of the two applies, here in a window of 10,000 tokens."""
     summarizer = Numbering(None)
     written = settled(spoken(10, words // 10), summarizer, limit=None, output_reserve=reserve)
     assert written.calls == calls
@@ -192,7 +192,7 @@ def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_betwee
 @pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("in_pieces", [False, True])
 def test_a_summary_that_repeats_a_message_is_none(*, in_pieces: bool) -> None:
-    """It is an echo of the conversation that was shown, all of it or a piece."""
+    """A reply that repeats the shown conversation, or a piece of it, is rejected as an echo."""
     echoing = ReplyingSummarizer(Reply(content=f"<summary>matter0. {filler(9)}</summary>"))
     written = settled(spoken(6), echoing, limit=4_000, in_pieces=in_pieces)
     assert written.finding is not None
@@ -213,7 +213,7 @@ def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
-    """What stands between two pieces counts; a piece that makes them longer begins another chunk."""
+    """The tags and line breaks between pieces count too. A piece that exceeds the limit begins a new chunk."""
     counter, texts = chars_counter(1), ["The user spoke."] * 9
     whole = len("\n".join(f'<part number="{n}">\n{text}\n</part>' for n, text in enumerate(texts, 1)))
     for limit, count in ((whole + 1, 1), (whole - 1, 2)):

@@ -78,7 +78,7 @@ def test_a_quotation_is_within_its_tokens() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_quotation_may_take_all_of_its_tokens() -> None:
-    """Not one of them has to be left, also where the escapes of a message took more than was expected."""
+    """A quotation of exactly `max_tokens` tokens fits, although escaped characters take more than estimated."""
     message = AIMessage(f"{'<' * 30}INV-77")
     needed = COUNTER.text(quotation(passages(message)))
     assert passages(message, max_tokens=needed) == passages(message)
@@ -111,7 +111,7 @@ def test_a_quoted_message_cannot_end_the_quotation() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_quoted_line_keeps_its_spaces() -> None:
-    """Indentation and columns may mean something; only the beginning of a tag is escaped."""
+    """The quotation keeps indentation and runs of spaces, and escapes only the character `<`."""
     (hit,) = found(HumanMessage("x", id="x"))
     text = quotation([Passage(hit, "if paid:\n    total  <  INV-77", [1.0])])
     assert "\n> if paid:\n>     total  &lt;  INV-77\n" in text

@@ -70,7 +70,7 @@ def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_result_that_is_waited_for_stays_whole_if_all_facts_fit_beside_it() -> None:
-    """The old steps and answers for which the summary then has no room are worth less than its words."""
+    """The words of the result are worth more than the old steps for which the summary then has no room."""
     summary, *_, last = compact_messages(conversation(12), max_tokens=820, preset="faithful")
     assert last.text == FLIGHTS
     assert all(f"- booking_id BK{number:03}Q" in summary.text for number in range(12))

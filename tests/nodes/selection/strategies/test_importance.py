@@ -139,7 +139,7 @@ def test_a_block_counts_as_a_whole() -> None:
 
 @pytest.mark.requirement("B12")
 def test_the_call_of_a_result_that_matters_is_none_of_the_newest_low_ones() -> None:
-    """It stays with its block, and takes the place of no message that stays for being new."""
+    """The call stays with its block, and does not count toward `importance_keep_low`."""
     telling: list[AnyMessage] = [asks("b"), result("b", "it failed" + LONG)]
     messages = [*talk(8), *telling, HumanMessage("thanks"), AIMessage("ok")]
     assert dropped("importance", messages, importance_keep_low=2) == [2, 4, 6]

@@ -42,7 +42,7 @@ def test_a_round_that_does_not_fit_keeps_ever_fewer_blocks(blocks: int, kept: li
 
 @pytest.mark.requirement("S4.40")
 def test_fields_are_cut_to_the_aim_before_the_newest_round_goes() -> None:
-    """First with the newest block, then with nothing but the results that the model has not read."""
+    """The first choices keep the newest block. The last choice keeps only the results that the model has not read."""
     goal = replace(ANYTHING, aim=100)
     read: list[AnyMessage] = [user("go"), asks("a"), result("a", "w " * 900), AIMessage("done")]
     chooser = selector([*text_rounds(2), *read])
