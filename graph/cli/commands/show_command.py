@@ -66,8 +66,9 @@ def _headline(row: LedgerRow) -> Text:
     times = "call" if row.summary_calls == 1 else "calls"
     calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls and not _is_digest(row) else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
+    strategy = f"{row.strategy}, " if row.strategy else ""  # a refused or declined attempt has none
     return words(
-        f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
+        f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {strategy}trigger {row.trigger}: "
         f"{row.tokens_before:,}{after} tokens{calls}"
     )
 

@@ -4,14 +4,17 @@ from typing import Annotated, Any
 from unittest.mock import Mock
 
 import pytest
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionState, CompactionThread, as_node, create_compaction_graph
+from langgraph_compaction.graph.cli.commands.show_command import line_of
+from langgraph_compaction.graph.cli.commands.threads_command import format_time
 from langgraph_compaction.graph.cli.find_compaction import find_compaction
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
@@ -27,12 +30,15 @@ from tests.graph.harness import (
     filler,
     frozen,
     full,
+    ledger,
     said,
     standing,
     tool_block,
     values,
     verdicts,
 )
+
+CLIPS = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
 
 
 @pytest.fixture
@@ -56,9 +62,10 @@ def graph(db: str) -> Any:
 def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
     """The originals stand again, the ledger tells, nothing is compacted until it is released."""
     whole, head = CompactionThread(graph, CONFIG).transcript(), standing(graph)["head"]
-    shown = call("undo", THREAD, "--db", db, "--force").stdout
-    assert f"undone: {head}" in shown
-    assert "(trigger 800, limit 1,000)" in shown
+    assert call("undo", THREAD, "--db", db, "--force", width=60).stdout == (
+        f"undone: {head}. 20 messages are in view, about 3,286 tokens (trigger 800, limit 1,000). "
+        f"Automatic compactions pause until `release {THREAD}`.\n"
+    )
     assert frozen(values(graph)["messages"]) == frozen(whole)
     assert standing(graph)["held"]
     assert verdicts(graph)[-1] == "undone"
@@ -95,6 +102,23 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     before = values(graph)
     assert "--force undoes it all the same" in call("undo", THREAD, "--db", db, expect=1).stderr
     assert values(graph) == before
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_undo_where_no_limit_is_stored_needs_no_force(graph: Any, db: str, as_json: bool) -> None:
+    """In the checkpoints of older versions of this package there is no limit, so none is told."""
+    graph.update_state(CONFIG, {"compaction": {"sizes": {}}}, as_node="commit")
+    head = standing(graph)["head"]
+    if as_json:
+        told = {"thread_id": THREAD, "undone": [head], "messages": 20, "tokens_about": 3_286}
+        assert lines("undo", THREAD, "--db", db) == [{**told, "trigger": None, "limit": None}]
+    else:
+        assert call("undo", THREAD, "--db", db).stdout == (
+            f"undone: {head}. 20 messages are in view, about 3,286 tokens. "
+            f"Automatic compactions pause until `release {THREAD}`.\n"
+        )
+    assert len(values(graph)["messages"]) == 20
 
 
 @pytest.mark.requirement("S2.51")
@@ -155,16 +179,51 @@ def test_other_channels_of_a_graph_stay(db: str) -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
-    """Its figures, its summary, what left; as JSON all of it."""
+    """Its figures, its summary and a line for each message that left, in any width; as JSON all of it."""
     (row,) = CompactionThread(graph, CONFIG).history()
-    shown = call("show", THREAD, row.compaction_id, "--db", db).stdout
-    assert "committed" in shown
-    assert "what was said before" in shown
-    assert f"left the view: {len(row.dropped)} messages" in shown
+    left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
+    figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: 870 -> 238 tokens"
+    summary = ["", bold("summary"), *row.summary.splitlines(), "", bold("left the view: 14 messages")]
+    for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):
+        shown = call("show", THREAD, row.compaction_id, "--db", db, *options, width=60, colors=True).stdout
+        texts = [filler(words, f"r{who}{n}-") + rest for n in range(7) for who in "ua"]
+        assert shown.splitlines() == [
+            f"{figures}, 1 call of the summarizer",
+            *summary,
+            *map(listed, left, texts),
+        ]
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
     assert [message["id"] for message in plain["left"]] == list(row.dropped)
-    assert all(len(message["handle"]) >= 12 for message in plain["left"])
+    assert [message["handle"] for message in plain["left"]] == list(map(handle, left))
+    assert (plain["clipped"], plain["tokens_before"], plain["summary"]) == ([], 870, row.summary)
     assert "lists them" in call("show", THREAD, "0" * 16, "--db", db, expect=2).stderr
+
+
+def bold(text: str) -> str:
+    """A heading in a terminal with colors."""
+    return f"\x1b[1m{text}\x1b[0m"
+
+
+def listed(message: AnyMessage, text: str) -> str:
+    """The line of a message with this text in a terminal with colors."""
+    return f"\x1b[2m{handle(message)} {message.type:>6} \x1b[0m{text}"
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("text", "beginning"),
+    [
+        ("x" * 200, "x" * 200),
+        ("one\n\ntwo", "one\n\ntwo"),
+        ("x" * 201, f"{'x' * 200} [... 201 characters]"),
+        (f"one\n\ntwo  {'x' * 2_000}", f"one two {'x' * 190} [... 2,010 characters]"),
+    ],
+)
+def test_a_list_shows_two_hundred_characters_of_a_message(text: str, beginning: str) -> None:
+    """A longer text is cut and its white space is made even; the number of all characters is told."""
+    message = AIMessage(text, id="m")
+    assert line_of(message, whole=False).plain == f"{handle(message)}     ai {beginning}"
+    assert line_of(message, whole=True).plain == f"{handle(message)}     ai {text}"
 
 
 @pytest.mark.requirement("S2.51")
@@ -230,22 +289,33 @@ def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monke
 
 @pytest.mark.requirement("S2.51")
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
-    """Removed lines of the snapshot, added ones of the state."""
+    """Removed lines of the snapshot in red, added ones of the state in green, in a terminal of any width."""
     (row,) = CompactionThread(graph, CONFIG).history()
-    (plain,) = lines("diff", THREAD, row.compaction_id, "--db", db)
-    assert any(line.startswith("-human: ru0-0") for line in plain["lines"])
-    assert "+<summary>" in "".join(plain["lines"]).replace("+human: <summary>", "+<summary>")
-    assert "ru0-0" in call("diff", THREAD, row.compaction_id, "--db", db).stdout
+    gone = [f"{kind}: {filler(50, f'r{who}{n}-')}" for n in range(8) for who, kind in (("u", "human"), ("a", "ai"))]
+    new = [f"+human: {line}" for line in row.summary.splitlines()]
+    told = [
+        *(f"--- before {row.compaction_id}", "+++ now", f"@@ -1,17 +1,{len(new) + 6} @@"),
+        *(f"-{line}" for line in gone[:14]),
+        *new,
+        *(f" {line}" for line in [*gone[14:], "human: and now?"]),
+        *("+ai: ok", "+human: next", "+ai: ok"),
+    ]
+    whole = {"thread_id": THREAD, "compaction_id": row.compaction_id, "lines": told}
+    assert lines("diff", THREAD, row.compaction_id, "--db", db) == [whole]
+    codes = {"-": 31, "+": 32, "@": 36}
+    assert call("diff", THREAD, row.compaction_id, "--db", db, width=60, colors=True).stdout.splitlines() == [
+        f"\x1b[{codes[line[0]]}m{line}\x1b[0m" if line[0] in codes else line for line in told
+    ]
 
 
 @pytest.mark.requirement("S2.51")
 def test_the_transcript_is_whole(graph: Any, db: str) -> None:
-    """Archive and state in order."""
+    """Archive and state in order, with handles; each message is a line, however narrow the terminal is."""
+    whole = CompactionThread(graph, CONFIG).transcript()
     found = lines("transcript", THREAD, "--db", db)
-    assert [message["id"] for message in found] == [
-        message.id for message in CompactionThread(graph, CONFIG).transcript()
-    ]
-    assert "ru0-0" in call("transcript", THREAD, "--db", db).stdout
+    assert [(message["id"], message["handle"]) for message in found] == [(one.id, handle(one)) for one in whole]
+    shown = call("transcript", THREAD, "--db", db, width=60, colors=True).stdout
+    assert shown.splitlines() == [listed(message, message.text) for message in whole]
 
 
 @pytest.mark.requirement("S2.51")
@@ -255,7 +325,9 @@ def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     (told,) = lines("branch", THREAD, row.compaction_id, "--db", db, "--as", "second")
     config = {"configurable": {"thread_id": "second"}}
     assert told["messages"] == len(values(graph, config)["messages"]) == 17
-    assert (graph.get_state(config).metadata["source"], graph.get_state(config).next) == ("update", ())
+    assert (told["thread_id"], told["from"]) == ("second", THREAD)
+    state = graph.get_state(config)
+    assert (state.next, state.metadata) == ((), {"source": "update", "step": 0, "parents": {}})
     assert len(graph.invoke(said("on"), config)["messages"]) > 1
     assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=2).stderr
 
@@ -303,13 +375,50 @@ def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str)
     assert line.endswith(", 3 calls of the summarizer")
 
 
+@pytest.mark.requirement("S4.37")
+def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
+    """The reason is in parentheses. Details, a strategy and the summarizer's calls are told only if there are any."""
+    with SQLAlchemySaver.from_url(db) as saver:
+        saver.setup()
+        graph = agent(summarizer=ScriptedModel(replies=[""]), checkpointer=saver)
+        graph.invoke(full(), CONFIG)
+        graph.invoke(said("x " * 1_200), CONFIG)
+        rejected, _, refused = ledger(graph)
+    shown = [
+        call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[0] for row in (rejected, refused)
+    ]
+    why = "rejected_empty (empty_summary: finish_reason=None)"
+    sizes = "selective+model, trigger precheck: 870 tokens, 3 calls of the summarizer"
+    assert shown == [
+        f"{format_time(rejected.started_at)}  {why}  {sizes}",
+        f"{format_time(refused.started_at)}  refused (message_over_limit)  trigger precheck: 1,204 tokens",
+    ]
+
+
+@pytest.mark.requirement("S2.51")
+def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
+    """Under a heading of its own, with the text from before the compaction; nothing left the view."""
+    with SQLAlchemySaver.from_url(db) as saver:
+        saver.setup()
+        graph = agent(checkpointer=saver, **CLIPS)
+        blocks = [message for number in range(4) for message in tool_block(number, 200)]
+        graph.invoke({"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]}, CONFIG)
+    shown = call("show", THREAD, "1", "--db", db, "--whole").stdout.splitlines()
+    results = [message for message in blocks if message.type == "tool"]
+    assert shown[shown.index("</facts>") + 1 :] == [
+        *("", "shortened: 4 messages"),
+        *(f"{handle(message)}   tool {message.text}" for message in results),
+    ]
+    (plain,) = lines("show", THREAD, "1", "--db", db)
+    assert (plain["left"], [message["id"] for message in plain["clipped"]]) == ([], [one.id for one in results])
+
+
 @pytest.mark.requirement("S2.51")
 def test_pins_stay_where_an_undo_by_command_gives_them_their_whole_text(db: str) -> None:
     """In their original form the pinned messages take more than half of the room. The undo keeps the pins."""
     with SQLAlchemySaver.from_url(db) as saver:
         saver.setup()
-        settings = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
-        graph = agent(checkpointer=saver, **settings)
+        graph = agent(checkpointer=saver, **CLIPS)
         blocks = [message for number in range(4) for message in tool_block(number, 200)]
         graph.invoke({"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]}, CONFIG)
         thread = CompactionThread(graph, CONFIG)
