@@ -42,8 +42,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False, title=title)
     for heading in ("policy", "available", "95 %", "calls", "times", "sent", "reused", "cost", "over"):
         table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
-    for place, row in enumerate(rows):
-        table.add_row(*_cells(row), end_section=place + 1 == len(rows))
+    for row in rows:
+        table.add_row(*_cells(row))
     return table
 
 

@@ -44,7 +44,7 @@ def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
 
 
 def _styles() -> Iterator[tuple[str, str]]:
-    return zip(cycle(_SIGNS), cycle(_COLORS), strict=False)
+    return zip(cycle(_SIGNS), cycle(_COLORS))
 
 
 def _table(reports: Sequence[Report]) -> Table:

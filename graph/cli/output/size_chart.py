@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.text import Text
 
@@ -101,7 +102,7 @@ def _row(tokens: int, usage: WindowUsage) -> int:
 def _columns(sizes: Sequence[int], width: int) -> list[int]:
     count = min(width, len(sizes))
     starts = [len(sizes) * column // count for column in range(count)]
-    return [max(sizes[start:end]) for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True)]
+    return [max(sizes[start:end]) for start, end in pairwise([*starts, len(sizes)])]
 
 
 def _color(tokens: int, usage: WindowUsage) -> str:

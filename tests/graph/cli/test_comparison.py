@@ -42,6 +42,10 @@ def test_lines_of_several_presets_have_each_their_sign_and_trigger() -> None:
     rows = drawn(line(10, 20, 30), line(10, 40, 30, sign="x", trigger=100))
     found = [places(rows, sign, len("trigger 100 ")) for sign in (SHARED, "o", "x")]
     assert found == [{0: 1, 2: 3}, {1: 2}, {1: 4}]
+    marked = lines([line(10, 20, 30), line(10, 40, 30, sign="x", trigger=100)], 140, 40)
+    styles = {marked.plain[span.start : span.end]: str(span.style) for span in marked.spans}
+    assert (styles["o"], styles["x"], styles["┄"]) == ("cyan", "cyan", "dim")
+    assert SHARED not in styles, "it has the color of none"
     assert [row.split("┄")[0].strip() for row in rows if "┄" in row] == ["limit 140", "trigger 100", "trigger 80"]
 
 
@@ -95,6 +99,8 @@ def test_the_page_tells_what_became_of_each() -> None:
     several = report("selective", attempts=rows, needed=3, kept=1), report("recent_rounds", asks=True)
     page = shown(*several)
     assert page[0] == "[bold]talk[/].json: 9 messages in 3 turns, under 140 tokens"
+    assert [row.split()[-1] for row in page[2:17] if SHARED in row] == [SHARED, SHARED, SHARED]
+    assert page[18] == f"Tokens of the requests over time; {SHARED} is where several presets are alike."
     table = [row.split() for row in page if "selective" in row or "recent_rounds" in row]
     assert table == [
         ["●", "selective", "112", "1", "3", "100", "33%", "0", "0"],

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.cli.output.online_table import print_online
+from langgraph_compaction.graph.cli.output.recall_table import print_recall
 from langgraph_compaction.graph.lab.evaluation.long_threads import KNOWN
 from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
@@ -141,17 +142,61 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
 
 
 @pytest.mark.requirement("S3.23")
-def test_the_table_of_an_online_replay_shows_shares_as_percentages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_an_online_replay_is_explained(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The interval is next to its figure. Without needed identifiers or requests over the limit, a cell is empty."""
+    monkeypatch.setenv("COLUMNS", "80")
     about = {"window": 0.4, "runs": 2, "requests": 20, "identifiers": 8, "policy": "faithful", "extra_calls": 0}
     shares = {"available": 0.875, "ci95": {"available": [0.75, 1.0]}, "calls": 0.75, "prefix_reuse": 0.8}
     row = {**about, **shares, "over_window": 0.6, "compactions": 3.2, "tokens_sent": 0.61, "cost": 0.72}
-    print_online([row, {**row, "policy": "none", "identifiers": 0, "over_window": 0.0}])
-    found = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("faithful", "none"))]
-    assert found == [
-        ["faithful", "87.5", "75-100", "75.0", "3.2", "0.61", "80", "0.72", "60"],
-        ["none", "3.2", "0.61", "80", "0.72"],
+    small = {**row, "window": 4_000}
+    print_online([row, {**row, "policy": "none", "identifiers": 0, "over_window": 0.0}, small])
+    tables, _, legend = capsys.readouterr().out.partition("Each run is played whole, ")
+    headings = "policy    available    95 %  calls  times  sent  reused  cost  over"
+    figures = "faithful       87.5  75-100   75.0    3.2  0.61      80  0.72    60"
+    assert [line.rstrip() for line in tables.splitlines()] == [
+        *("           window 40%: 2 runs, 20 requests, 8 identifiers", headings, "─" * 68, figures),
+        "none                                  3.2  0.61      80  0.72",
+        *("      window 4,000 tokens: 2 runs, 20 requests, 8 identifiers", headings, "─" * 68, figures),
     ]
+    words = " ".join(legend.split())
+    assert words.startswith("turn by turn, in a window of tokens, or of the system prompt, the tools and a share")
+    explained = ("Available:", "95 %:", "Calls:", "Times:", "Sent:", "Reused:", "Cost:", "Over:")
+    assert [words.count(heading) for heading in explained] == [1] * 8
+    assert words.endswith(
+        "Summaries are extracted digests: no model was called to summarize, and nothing is added to the cost. " + SAID
+    )
+    monkeypatch.setenv("COLUMNS", "60")
+    print_online([{**row, "extra_calls": 3}, {**row, "extra_calls": 4}])
+    told = capsys.readouterr().out
+    assert len(told.partition("Each run is played whole, ")[0].splitlines()) == 5, "no row is broken"
+    assert f"over runs. 7 calls of a summarizer are in the cost. {SAID}" in " ".join(told.split())
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_table_of_what_recall_finds_is_explained(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shares are percentages with one decimal, and every column has its explanation below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shares = {"hit@1": 0.125, "hit@5": 0.5, "found": 1.0, "in_reach": 0.0}
+    rows = [{"query": "message", "search": "recall", "questions": 12, "tokens": 4_321, **shares}]
+    print_recall(rows)
+    table, _, legend = capsys.readouterr().out.partition("A thread holds ")
+    assert [line.rstrip() for line in table.splitlines()] == [
+        "     12 questions, threads of 4,321 tokens",
+        "query    search  hit@1  hit@5  found  in reach",
+        "─" * 47,
+        "message  recall   12.5   50.0  100.0       0.0",
+    ]
+    words = " ".join(legend.split())
+    monkeypatch.setenv("COLUMNS", "40")
+    print_recall(rows)
+    assert len(capsys.readouterr().out.partition("A thread holds ")[0].splitlines()) == 4, "no row is broken"
+    headings = ("Query:", "hit@1, hit@5:", "Found:", "In reach:", "Run known:")
+    assert [words.count(heading) for heading in headings] == [1] * 5
+    assert words.endswith(f"only messages of the same run are searched. {SAID}")
 
 
 @pytest.mark.requirement("S3.23")

@@ -1,5 +1,6 @@
 """The page that `replay` prints, with the longest words there are."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ def shown(report: Report, width: int) -> list[str]:
     with console.capture() as capture:
         console.print(page(report, width=width, place="sqlite:///kept.db"))
     return capture.get().splitlines()
+
+
+def colors(report: Report) -> dict[str, str]:
+    """Return the style of each word of the page, in a terminal of 160 columns."""
+    console = Console(width=160)
+    segments = console.render(page(report, width=160))
+    return {word: str(segment.style or "none") for segment in segments for word in segment.text.split()}
 
 
 @pytest.mark.requirement("S4.37")
@@ -71,6 +79,22 @@ def test_names_are_no_markup() -> None:
     assert lines[0].startswith("[bold]talk[/].json: 0 messages in 0 turns")
     assert lines[1] == "selective compacts from 0 tokens on"
     assert lines[2] == "It is thread talk-1 in sqlite:///kept.db."
+
+
+@pytest.mark.requirement("S4.37")
+def test_colors_tell_what_failed() -> None:
+    """A verdict with a reason is yellow; the end is green if nothing was lost and no request was wrong."""
+    report = Report(file="f", thread="t", attempts=[attempt(*row) for row in (ROWS[0], ROWS[2])], messages=7)
+    found = colors(report)
+    assert (found["committed"], found["rejected_insufficient"], found["no_selection_fits"]) == (
+        "none",
+        "yellow",
+        "dim",
+    )
+    assert (found["archive"], colors(replace(report, lost_messages=1))["archive"]) == ("green", "red")
+    assert shown(report, 160)[-2] == (
+        "7 messages in view, 0 in the archive only; 0 lost, 0 requests invalid, 0 over the limit, 0 inputs refused"
+    )
 
 
 @pytest.mark.requirement("S4.37")
