@@ -408,6 +408,22 @@ def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: p
         assert capsys.readouterr().out.splitlines()[0] != ""
 
 
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize(("width", "cells"), [(50, 10), (71, 11), (99, 39), (101, 40)])
+def test_a_chat_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, cells: int
+) -> None:
+    """The gauge leaves room for its figures. An answer is printed without line breaks of our own."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = Terminal()
+    screen.token("word " * 40)
+    screen.token("end")
+    screen.gauge(WindowUsage(tokens=100, trigger=90, limit=100, window=120))
+    answer, *gauge = capsys.readouterr().out.splitlines()
+    assert answer == "word " * 40 + "end"
+    assert " ".join(map(str.strip, gauge)) == f"{'█' * cells} 100 of 100 tokens (trigger 90), 0 left"
+
+
 class ReadlineFinder:
     """An import hook with an empty module `readline`: the real one must not be loaded twice in a process."""
 

@@ -13,9 +13,10 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.cli.main import COMMANDS, app
-from langgraph_compaction.graph.cli.output.printing import Output, run
+from langgraph_compaction.graph.cli.output.printing import Output, cells, run, words
 from langgraph_compaction.graph.control_characters import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
+from tests.graph.cli.commanding import COLORS
 from tests.graph.cli.replaying import READ, rounds, written
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -113,14 +114,14 @@ def test_no_command_prints_what_commands_a_terminal(hostile: Hostile) -> None:
     assert set(COMMANDS) == set(calls)
     escaped = False
     for name, many in calls.items():
-        for words in many:
+        for arguments in many:
             for more in ([], ["--json"]):
                 # the runner repeats what is typed at a question of typer's own
                 typed = "n\n" if name == "forget" else f"{EVIL}\n/compact {EVIL}\n/status\n/{EVIL}\n/quit\n"
-                result = command(name, *words, *more, typed=typed)
+                result = command(name, *arguments, *more, typed=typed)
                 printed = result.stdout + result.stderr
-                assert FORBIDDEN.findall(printed) == [], (name, words, more)
-                assert result.exception is None or isinstance(result.exception, SystemExit), (name, words)
+                assert FORBIDDEN.findall(printed) == [], (name, arguments, more)
+                assert result.exception is None or isinstance(result.exception, SystemExit), (name, arguments)
                 escaped |= "\\x1b]52;c;" in printed and "[bold red]markup[/] :smile:" in printed
     assert escaped
 
@@ -139,6 +140,24 @@ def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.
     assert FORBIDDEN.findall(said) == []
 
 
+@pytest.mark.requirement("S4.37")
+def test_a_console_prints_words_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal with colors: numbers and names get none, markup and emoji names stay, and cells are one line."""
+    for name, value in COLORS.items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    said = "[bold]42[/bold] of 'x' :smile: http://x.example/ True\x1b[2J"
+    shown = said.replace("\x1b", "\\x1b")
+    console = Output()
+    console.print(said, width=200)
+    console.print(words(said, "red"), width=200)
+    for cell in cells(None, 12_345, f"{said}\n", True, 0):
+        console.print(cell, width=200)
+    red = f"\x1b[31m{shown}\x1b[0m"
+    assert capsys.readouterr().out.splitlines() == [shown, red, "", "12,345", f"{shown}\\n", "1", "0"]
+
+
 def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever is printed on it, as text or as a part of something else."""
     from rich.table import Table  # noqa: PLC0415 - of this test alone
@@ -154,6 +173,7 @@ def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.Cap
     assert said.count("[bold red]markup[/]") >= 3
 
 
+@pytest.mark.requirement("S4.37")
 def test_a_console_keeps_its_own_control_sequences() -> None:
     """Those that rich itself makes, such as the move of the cursor that redraws a line."""
     from rich.control import Control  # noqa: PLC0415 - of this test alone

@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.cli.commands.show_command import line_of
 from langgraph_compaction.nodes.config.presets import Preset
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
@@ -86,10 +87,12 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     shown = call("preview", THREAD, "--db", db, "--config", config).stdout
     assert values(graph) == before
     assert CompactionThread(graph, CONFIG).history() == []
-    assert f"{told['tokens_before']:,} -> about {told['tokens_after_about']:,} tokens" in shown
-    assert "(trigger 3,920, limit 4,000)" in shown
-    assert f"would leave the view: {len(told['dropped'])} messages" in shown
-    assert "ru0-0" in shown
+    sizes = f"{told['tokens_before']:,} -> about {told['tokens_after_about']:,} tokens (trigger 3,920, limit 4,000)"
+    assert shown.splitlines() == [
+        f"{told['strategy']}, a summary: {sizes}",
+        *("", f"would leave the view: {len(told['dropped'])} messages"),
+        *(line_of(message, whole=False).plain for message in before["messages"][: len(told["dropped"])]),
+    ]
     CompactionThread(graph, CONFIG).compact()
     left = {message.id for message in values(graph)["messages"]}
     assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
@@ -138,10 +141,20 @@ def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> N
     clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
     Path(config).write_text(CONFIGURED + clips, encoding="utf-8")
     seen = CompactionThread(graph, CONFIG).preview(settings=CLIPS)
-    assert seen.clipped
-    assert (
-        f"would be shortened: {len(seen.clipped)} messages"
-        in call("preview", THREAD, "--db", db, "--config", config).stdout
+    shown = call("preview", THREAD, "--db", db, "--config", config, width=60).stdout.splitlines()
+    assert shown[shown.index("would be shortened: 1 messages") + 1 :] == [
+        line_of(old, whole=False).plain for old, _ in seen.clipped
+    ]
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_compaction_without_a_summary_says_so(graph: Any, db: str, config: str) -> None:
+    """In the first line, with the sizes, however narrow the terminal is."""
+    seen = CompactionThread(graph, CONFIG).preview("typed_rules")
+    shown = call("preview", THREAD, "--db", db, "--config", config, "--preset", "typed_rules", width=60).stdout
+    assert shown.splitlines()[0] == (
+        f"{seen.strategy}, no summary: {seen.tokens_before:,} -> about {seen.tokens_after_about:,} tokens "
+        "(trigger 3,920, limit 4,000)"
     )
 
 

@@ -6,12 +6,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import HumanMessage
 from typer.testing import CliRunner
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.commands.inspect_command import file_name
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.inspector.page import page
-from tests.graph.harness import THREAD
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, rounds
 from tests.graph.inspector.conftest import HOSTILE, Told
 
 
@@ -77,14 +80,29 @@ def test_words_of_a_conversation_are_never_html(told: Told, thread: str) -> None
 def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the thread's name, or where it is told to; `--json` prints the data instead."""
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url])
-    assert done.exit_code == 0, done.output
-    assert "(requests: 4, compactions: 4)" in done.stdout  # an undo is none
+    name = f"{'long-' * 30}.html"
+    done = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--out", name], env={"COLUMNS": "60"})
+    size = (tmp_path / name).stat().st_size / 1_000
+    assert done.stdout == f"{name}, {size:.1f} kB (requests: 4, compactions: 4)\n"  # an undo is none
+    assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url]).exit_code == 0
     assert (tmp_path / f"{THREAD}.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--out", "other.html"]).exit_code == 0
-    assert (tmp_path / "other.html").exists()
     shown = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--json"]).stdout
     assert [one["kind"] for one in json.loads(shown)["attempts"]].count("undone") == 2
+
+
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize(
+    ("counter", "used"), [(approximate_counter(), "approximate"), (WORDS, "tiktoken:o200k_base")]
+)
+def test_the_command_counts_as_the_graph_did(tmp_path: Path, counter: TokenCounter, used: str) -> None:
+    """With the approximate counter if the graph had no other, else with the encoding of a model."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with SQLAlchemySaver.from_url(url) as saver:
+        saver.setup()
+        graph = agent(checkpointer=saver, token_counter=counter)
+        graph.invoke({"messages": [*rounds(40), HumanMessage("go on", id="on")]}, CONFIG)
+    report = json.loads(CliRunner().invoke(app, ["inspect", THREAD, "--db", url, "--json"]).stdout)
+    assert (report["counters"], report["counter"]) == ([counter.name], used)
 
 
 @pytest.mark.requirement("S4.37")
@@ -97,6 +115,7 @@ def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
     assert "name another place by --out" in away.stderr
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("thread", "name"),
     [
@@ -104,6 +123,7 @@ def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
         ("../../etc/passwd", "_.._etc_passwd.html"),
         ("a b/c", "a_b_c.html"),
         ("..", "thread.html"),
+        ("t" * 101, f"{'t' * 100}.html"),
     ],
 )
 def test_a_threads_name_leads_to_no_other_folder(thread: str, name: str) -> None:
