@@ -106,10 +106,12 @@ def chat(
             settings = command_settings(config, preset=preset, context_window=tokens, require_confirmation=confirm)
             open_settings = {} if settings.context_window else {"context_window": known}
             graph = _graph(screen, model, saver, settings.model_copy(update=open_settings), tools=tools)
+            conversation = Conversation(graph, thread)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
-                _talk(screen, Conversation(graph, thread))
+                _talk(screen, conversation)
             kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
-            screen.note(f"Bye. The conversation is kept as {thread} in {kept_in}." if kept_in else "Bye.")
+            kept = f" The conversation is kept as {conversation.thread} in {kept_in}." if kept_in else ""
+            screen.note(f"Bye.{kept}")
     except UnknownWindowError as error:
         screen.error(f"{error}; here: --window TOKENS")
         raise typer.Exit(exit_code(error)) from error

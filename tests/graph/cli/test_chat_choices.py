@@ -1,5 +1,7 @@
 """`chat --confirm` after a no, over the limit: what a person can choose."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, talk
@@ -26,6 +28,21 @@ def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, see
     assert ["update_state" in each["text"] for each in of_kind(said, "error")] == (
         [True] if last == "declined" else []
     )
+
+
+@pytest.mark.requirement("S4.39")
+def test_a_chat_that_moved_is_kept_as_the_new_thread_and_the_old_one_stays(tmp_path: Path) -> None:
+    """The last note names the thread to go on with. Who takes up the old one is not moved again, but asked again."""
+    db = f"sqlite:///{tmp_path / 'chat.db'}"
+    args = ["--confirm", "--db", db]
+    moved = heard(*full(), "no", f"Now {STORY}", "new_thread", args=args)
+    assert moved[-1]["text"] == f"Bye. The conversation is kept as chat-2 in {db}."
+    old = heard("Hello.", args=args)
+    assert [each["type"] for each in old] == ["note", "note", "note", "gauge", "event", "question", "note"]
+    assert old[2]["text"] == f"Taking up chat: {2 * len(full()) + 1} messages."
+    assert old[-1]["text"] == f"Bye. The conversation is kept as chat in {db}."
+    new = heard("Hello.", args=[*args, "--thread", "chat-2"])
+    assert "a summary of what came before) Hello." in of_kind(new, "answer")[0]["text"]
 
 
 @pytest.mark.requirement("S4.39")
