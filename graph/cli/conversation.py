@@ -72,7 +72,6 @@ class Stop(BaseCallbackHandler):
     @contextmanager
     def listening(self) -> Generator[None]:
         """Within the `with` block, make Ctrl-C set `pressed`, in addition to raising `KeyboardInterrupt`."""
-        self.pressed = False
         before = signal.signal(signal.SIGINT, self._press)
         try:
             yield

@@ -19,9 +19,10 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from ...chat_model import environment_model
 from ...control_characters import json_line
 from ...lab.recordings import Recording, read_recordings
-from ...lab.replay.recorded_run import Options, Player, limit_of
+from ...lab.replay.recorded_run import Options, Player
 from ...lab.replay.replay_report import Report
 from ...lab.replay.user_parts import UserParts, load_user_parts
+from ...window_text import tokens_or_share
 from ..command_settings import Config, command_settings, preset_named, usage_errors
 from ..open_database import report_errors
 from ..output.preset_comparison import comparison
@@ -33,7 +34,7 @@ Write = Callable[[dict[str, Any]], None]
 
 def _window(value: str) -> str:
     with usage_errors():
-        limit_of(value, fixed=0, rest=0)
+        tokens_or_share(value)
     return value
 
 
