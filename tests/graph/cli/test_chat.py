@@ -1,9 +1,11 @@
 """`chat`: what a person types, and what comes back."""
 
+import io
 import json
+import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +13,15 @@ from typing import Any
 
 import pexpect
 import pytest
+import sqlalchemy as sa
 from typer.testing import CliRunner, Result
 
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph.cli.commands.chat_command import explained
 from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.output.json_lines import JsonLines
 from langgraph_compaction.graph.cli.output.terminal import Terminal, described
 from langgraph_compaction.graph.window_usage import WindowUsage
 from langgraph_compaction.nodes import SettingsError
@@ -107,6 +113,10 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     assert any("Order 0." in text for text in notes)
     assert any(text.startswith("Undone: ") and "8 messages are in view" in text for text in notes)
     assert {"Automatic compactions are allowed again.", "Pinned: Ship to Oslo only."} <= set(notes)
+    answered = [each["type"] for each in said[10:18]]  # after two notes, and an answer and a gauge for each order
+    assert answered == ["event", "gauge", "note", "note", "gauge", "note", "note", "status"]
+    compacted, undone = said[11], said[14]
+    assert (compacted["tokens"], undone["tokens"]) == (said[10]["tokens_after"], said[10]["tokens_before"])
     assert of_kind(said, "status")[0]["messages"] == 9
     assert [each.get("verdict") for each in of_kind(said, "event")] == ["committed", None, "committed"]
 
@@ -161,7 +171,9 @@ def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> No
     again = heard("Hello.", args=[*db, "--thread", thread_id])
     other = heard("Hello.", args=[*db, "--thread", f"{thread_id}-b"])
     assert "it sees 2 of your messages" in of_kind(again, "answer")[0]["text"]
-    assert f"Taking up {thread_id}: 2 messages." in [each["text"] for each in of_kind(again, "note")]
+    assert [each["type"] for each in again] == ["note", "note", "note", "gauge", "answer", "gauge", "note"]
+    assert again[2]["text"] == f"Taking up {thread_id}: 2 messages."
+    assert again[3] == of_kind(left, "gauge")[0]
     assert "it sees 1 of your messages" in of_kind(other, "answer")[0]["text"]
 
 
@@ -233,7 +245,8 @@ def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     left = heard(*full(), args=args)
     assert len(of_kind(left, "answer")) == len(full()) - 1
     back = heard("no", args=args)
-    assert len(of_kind(back, "question")) == 1
+    answered = [each["type"] for each in back[3:]]  # after two notes, and how many messages there are
+    assert answered == ["gauge", "question", "event", "answer", "event", "gauge", "note"]
     assert "And then?" in of_kind(back, "answer")[0]["text"]
 
 
@@ -281,13 +294,27 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     turns = 20
     replies = [*["Yes."] * turns, "<summary>The person counted.</summary>", "Well."]
     with provider(*replies) as script:
-        said = heard(*[f"{n}. {STORY}" for n in range(turns)], "/compact", "And?", env=script.env)
+        said = heard(*[f"{n}. {STORY}" for n in range(turns)], "/compact the ports", "And?", env=script.env)
+    assert "The user asks to keep above all: the ports" in script.requests[-2]["messages"][-1]["content"]
     (event,) = of_kind(said, "event")
     assert (event["verdict"], event["strategy"]) == ("committed", "selective+model")
     assert [each["text"].strip() for each in of_kind(said, "answer")] == [*["Yes."] * turns, "Well."]
     assert "The person counted." in json.dumps(script.requests[-1])
     sent = [message["content"] for message in script.requests[-1]["messages"]]
     assert [text.partition(".")[0] for text in sent if STORY.strip() in text] == [str(n) for n in range(3, 20)]
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_summary_that_fails_is_an_event_and_no_log_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat itself says that the compaction was rolled back; stderr stays empty where nobody asks for logs."""
+    for logger in (logging.getLogger(), logging.getLogger("langgraph_compaction")):  # which pytest listens to
+        monkeypatch.setattr(logger, "handlers", [])
+    kept = {"DIALOGUE_ROUNDS_KEEP_MIN": "1", "DIALOGUE_BEYOND_KEEP": "0", "ON_SUMMARY_FAILURE": "nothing"}
+    with provider("Yes.", "Yes.", "Yes.", "") as script:
+        env = {**script.env, **{f"LANGGRAPH_COMPACTION_{name}": value for name, value in kept.items()}}
+        result = talk(*[f"{n}. {STORY}" for n in range(3)], "/compact", env=env)
+    assert "⟳ summary rejected: the reply is empty; the messages are as they were" in result.output
+    assert result.stderr == ""
 
 
 @pytest.mark.requirement("S4.37")
@@ -395,6 +422,24 @@ def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], 
     assert isinstance(result.exception, SystemExit)
 
 
+@pytest.mark.requirement("S3.21")
+def test_a_database_that_cannot_be_used_is_told_before_the_chat_begins(tmp_path: Path) -> None:
+    """The error is all that is printed; the chat does not ask for a message that it could not keep."""
+    url = f"sqlite:///{tmp_path / 'chat.db'}"
+    with Database.open(url) as database:
+        database.setup()
+        with database.engine.begin() as conn:
+            conn.execute(sa.update(tables.schema).values(version=99))
+    result = talk("Hello.", args=["--json", "--db", url])
+    assert result.exit_code == 2
+    (line,) = result.stdout.splitlines()
+    assert json.loads(line) == {
+        "type": "error",
+        "text": "the database has version 99 of the tables and this code knows 1; "
+        "update langgraph-compaction, or use another database",
+    }
+
+
 @pytest.mark.requirement("S4.37")
 def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """An error, a note and the gauge begin on a new line if they interrupt a streamed answer."""
@@ -422,6 +467,32 @@ def test_a_chat_fits_the_terminal(
     answer, *gauge = capsys.readouterr().out.splitlines()
     assert answer == "word " * 40 + "end"
     assert " ".join(map(str.strip, gauge)) == f"{'█' * cells} 100 of 100 tokens (trigger 90), 0 left"
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_machine_hears_a_piece_of_an_answer_before_what_follows_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error, a note, an event, a question and the gauge come after the collected pieces, which come once."""
+    screen = JsonLines()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes \n"))
+    gauge = {"tokens": 1, "trigger": 2, "limit": 3, "window": 4}
+    follows: dict[str, tuple[Callable[[], object], dict[str, Any]]] = {
+        "error": (lambda: screen.error("It broke off."), {"text": "It broke off."}),
+        "note": (lambda: screen.note("It broke off."), {"text": "It broke off."}),
+        "event": (lambda: screen.event({"event": "PreCompactEvent"}), {"event": "PreCompactEvent"}),
+        "question": (lambda: screen.ask({"question": "Compact?"}), {"question": "Compact?"}),
+        "gauge": (lambda: screen.gauge(WindowUsage(**gauge)), gauge),
+    }
+    for kind, (show, content) in follows.items():
+        screen.token("The first ")
+        screen.token("half")
+        assert show() == ("yes " if kind == "question" else None)
+        screen.end_answer()
+        written = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert written == [{"type": "answer", "text": "The first half"}, {"type": kind, **content}]
+    with pytest.raises(EOFError):
+        screen.read("you> ")
 
 
 class ReadlineFinder:
@@ -487,6 +558,14 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+@pytest.mark.requirement("S4.37")
+def test_after_a_chat_ctrl_c_does_what_it_did_before() -> None:
+    """Only during an answer, the chat has a handler of its own for the signal."""
+    before = signal.getsignal(signal.SIGINT)
+    heard("Hello.")
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 @pytest.mark.requirement("S4.37")

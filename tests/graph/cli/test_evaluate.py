@@ -1,6 +1,7 @@
 """The command `evaluate`: what it prints and writes, what it reads, and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of
-from tests.graph.cli.replaying import one_line, run
+from tests.graph.cli.replaying import one_line, run, written
 
 FIELDS = {
     *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
@@ -39,9 +40,9 @@ STRATEGIES = {"oldest_half": oldest_half}
 """
 
 
-def evaluate(*args: object, width: int = 80) -> Result:
+def evaluate(*args: object, width: int = 80, **env: str) -> Result:
     """Run the command; stdout and stderr apart."""
-    return CliRunner().invoke(app, ["evaluate", *map(str, args)], env={"COLUMNS": str(width)})
+    return CliRunner().invoke(app, ["evaluate", *map(str, args)], env={"COLUMNS": str(width), **env})
 
 
 def rows(*args: object) -> list[dict[str, Any]]:
@@ -216,6 +217,68 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert next(line for line in result.stdout.splitlines() if "75/50" in line).startswith("50% faithful")
     assert " ".join(RECOVERED.split()) in " ".join(result.stdout.split())
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_table_shows_shares_as_percentages_and_names_what_is_flawed(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell without a figure is empty. A line names each policy with a context over its cap or a broken pair."""
+    about = {"runs": 2, "cuts": 4, "identifiers": 8, "later_calls": 6, "budget": 0.1, "policy": "faithful"}
+    shares = {"recall": 0.875, "bound": 0.75, "calls": 0.5, "rules": {"top": 1.0, "middle": 0.5, "bottom": 0.0}}
+    rest = {"precision": 0.9, "tokens_over_cap": 1.02, "within_cap": 0.875, "broken_pairs": 0}
+    row = {**about, **shares, **rest, "ci95": {"bound": [0.5, 1.0]}, "recoverable": 0.75}
+    given = [
+        {**row, "recoverable_by_chance": 0.5},
+        {**row, "policy": "random", "precision": None, "within_cap": 1, "broken_pairs": 2, "recoverable": None},
+        {**row, "budget": 0.5, "policy": "none", "identifiers": 0, "within_cap": 1, "tokens_over_cap": 0.5},
+    ]
+    monkeypatch.setattr(
+        "langgraph_compaction.graph.cli.commands.evaluate_command.measured", lambda *_, **__: iter(given)
+    )
+    shown = [line.rstrip() for line in evaluate(recorded).stdout.splitlines()]
+    assert shown[:12] == [
+        "           2 runs, 4 cuts, 8 identifiers of 6 later calls",
+        "                                                              recov-",
+        "cap policy   recall bound   95 % calls    rules precise  used erable",
+        "─" * 68,
+        "10% faithful   87.5  75.0 50-100  50.0 100/50/0    90.0 1.02!  75/50",
+        "10% random     87.5  75.0 50-100  50.0 100/50/0          1.02",
+        "",
+        "50% none                               100/50/0    90.0  0.50     75",
+        "faithful at 10%: 12.5 % over the cap, 0 pairs broken",
+        "random at 10%: 0.0 % over the cap, 2 pairs broken",
+        "Of the identifiers that calls after the cut need from before it, recall: those",
+        "that are left; bound: those left near two of the words that gave them meaning.",
+    ]
+    assert " ".join(shown).endswith(f"In the table: the one / the other, in %. {SAID}")
+    given[0]["recoverable"] = given[2]["recoverable"] = None
+    unmeasured = [line.rstrip() for line in evaluate(recorded).stdout.splitlines()]
+    assert unmeasured[1:4] == [
+        "cap policy   recall bound   95 % calls    rules precise  used",
+        "─" * 61,
+        "10% faithful   87.5  75.0 50-100  50.0 100/50/0    90.0 1.02!",
+    ]
+    assert "Recoverable" not in " ".join(unmeasured)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("args", "bar", "counted"),
+    [
+        (("--budget", "0.5"), "contexts", "3/3"),
+        (("--online", "--window", "0.9"), "runs", "4/4"),
+        (("--recall",), "questions", "1/1"),
+    ],
+)
+def test_a_terminal_shows_how_far_it_is_and_erases_this_in_the_end(
+    tmp_path: Path, args: tuple[str, ...], bar: str, counted: str
+) -> None:
+    """A bar that counts to its end, then the cursor on the line of the bar, which is empty."""
+    path = written(tmp_path / "talk.json", {"messages": told_and_needed("teal")})
+    result = evaluate(path, "--preset", "faithful", *args, FORCE_COLOR="1", TERM="xterm")
+    drawn = re.sub(r"\x1b\[[\d;]*m", "", result.stderr)
+    assert drawn.endswith(f"\x1b[2K{bar} {'━' * 40} {counted}\n\x1b[?25h\r\x1b[1A\x1b[2K")
 
 
 @pytest.mark.requirement("S3.23")

@@ -78,11 +78,17 @@ def test_one_preset_and_ones_own_figures() -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_the_table_says_what_the_figures_are_of() -> None:
-    """A row a preset, with figures that people can read."""
+    """A row a preset, with figures that people can read and compare."""
     result = presets("--model", "gpt-4o")
+    assert [line.split()[0] for line in result.stdout.splitlines()[2:-1]] == list(PRESETS)
     (row,) = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["layered_defence"]]
     assert row == ["layered_defence", "128,000", "121,600", "115,201", "60,800"]
-    assert "without system prompt" in result.stdout
+    assert [line.rstrip() for line in presets("faithful", "--window", "9000").stdout.splitlines()] == [
+        " preset     window   limit   trigger     aim",
+        "─" * 45,
+        " faithful    9,000   8,438     8,438   3,375",
+        "Tokens of one request, without system prompt, system messages and tools.",
+    ]
 
 
 @pytest.mark.requirement("S2.57")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.lab.replay import recorded_run
+from tests.graph.cli.provider import provider
 from tests.graph.cli.replaying import FIGURES, READ, replayed, rounds, run, written
 from tests.recount import request_tokens, second_opinion, unpaired
 
@@ -109,6 +110,20 @@ def test_a_model_may_count_otherwise(recorded: Path) -> None:
     assert line | FIGURES == line
     assert line["max_request_tokens"] <= line["limit"]
     assert max(row["tokens_before"] for row in line["compactions"]) > 1.22 * 0.8 * line["limit"]
+
+
+@pytest.mark.requirement("S0.49")
+def test_a_model_writes_the_summaries_if_it_is_chosen(recorded: Path) -> None:
+    """It is the model of the environment, and is asked for the summaries alone; by default none is asked."""
+    with provider("<summary>The user asks what stands in files.</summary>") as script:
+        (line,) = [json.loads(run(recorded, "--summarizer", "model", "--json", env=script.env).stdout)]
+        asked = len(script.requests)
+        (without,) = [json.loads(run(recorded, "--json", env=script.env).stdout)]
+    assert line | FIGURES == line
+    assert {row["strategy"] for row in line["compactions"]} == {"selective+model"}
+    assert {row["strategy"] for row in without["compactions"]} == {"selective+digest"}
+    assert asked == len(script.requests) == len(line["compactions"])
+    assert {request["model"] for request in script.requests} == {"gpt-4o-mini"}
 
 
 @pytest.mark.parametrize("args", [["--json"], []])
