@@ -1,12 +1,14 @@
 """The measures of plain statements and of rows without their subject, on contexts whose figures are known."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph.lab.evaluation.policies import trimmed
+from langgraph_compaction.graph.lab.evaluation.policies import count, trimmed
 from langgraph_compaction.graph.lab.evaluation.prose import (
+    Planted,
     after_compactions,
     chats,
     half_of,
@@ -48,6 +50,102 @@ def test_planted_statements_are_counted_by_speaker() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_statements_are_planted_where_the_name_and_the_language_draw_them() -> None:
+    """Between sentences, at the beginning and at the end of messages, and always in the same places."""
+    texts = [message.text for message in planted_prose("talk", TALK, "en").messages]
+    assert [text.replace("? ", ". ").split(". ") for text in texts] == [
+        [
+            "Good morning",
+            "Our landlady repairs antique clocks in the cellar",
+            "Where is it",
+            "Our accountant breeds pigeons on the roof",
+            "My old teacher repairs antique clocks in the cellar.",
+        ],
+        [
+            "The museum borrows the bronze statue, since the neighbors complained about the noise",
+            "It is on its way",
+            "Anything else",
+            "The museum borrows the bronze statue, because the carpenter is free in spring.",
+        ],
+        [
+            "My brother repairs antique clocks in the cellar",
+            "No",
+            "The girl next door translates poems from Finnish",
+            "Thank you.",
+        ],
+        [
+            "We went with the oak staircase, because the council pays half",
+            "You are welcome",
+            "The roof gets slate tiles, as the river floods the garden",
+            "We went with the oak staircase, because the carpenter is free in spring.",
+        ],
+    ]
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_user_tells_facts_and_an_assistant_decides_with_a_reason() -> None:
+    """The first and the last statement of each speaker, and their number: every part with every other."""
+    told = {(code, speaker): PHRASES[code].of(speaker) for code in ("en", "ja") for speaker in SPEAKERS}
+    assert {key: (len(every), every[0], every[-1]) for key, every in told.items()} == {
+        ("en", "user"): (
+            6 * 7,
+            "My brother plays the cello in a string quartet.",
+            "Our accountant repairs antique clocks in the cellar.",
+        ),
+        ("en", "assistant"): (
+            6 * 6,
+            "The roof gets slate tiles, because the beams are dry again.",
+            "The museum borrows the bronze statue, as the river floods the garden.",
+        ),
+        ("ja", "user"): (
+            5 * 6,
+            "弟は弦楽四重奏でチェロを弾いています。",
+            "昔の先生は地下室で古い時計を直しています。",
+        ),
+        ("ja", "assistant"): (
+            4 * 4,
+            "梁がもう乾いたので、屋根はスレート葺きになります。",
+            "川が庭にあふれるので、果樹園は草地になります。",
+        ),
+    }
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_speaker_without_prose_gets_no_statement() -> None:
+    """Calls are no prose; the statements stand between the sentences of the first messages alone."""
+    call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
+    planted = planted_prose("calls", [TALK[0], call, TALK[2]], "en", within=2)
+    assert {speaker: len(every) for speaker, every in planted.sentences.items()} == {"user": 5, "assistant": 0}
+    assert kept_prose(planted, planted.messages) == {"user": (5, 5), "assistant": (0, 0)}
+    assert (planted.origin, planted.messages[1:], planted.messages[0].id) == ("calls", [call, TALK[2]], "u1")
+    text = str(planted.messages[0].text)
+    for sentence in planted.sentences["user"]:
+        text = text.replace(sentence, "")
+    assert text.split() == TALK[0].text.split()
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_second_half_is_said_again_when_the_conversation_is_over() -> None:
+    """Six rounds before each compaction, each message with an id of its own, and a share of the tokens."""
+    asked = [message for n in range(8) for message in (HumanMessage(f"ask {n}"), AIMessage("a"), AIMessage("b"))]
+    planted = Planted("talk", [AIMessage("hello"), *asked], {})
+    caps: list[tuple[int, int]] = []
+
+    def same(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+        caps.append((cap, count(old)))
+        return list(old)
+
+    seen = dict(after_compactions(planted, same, share=0.5, seen=(1, 3)))
+    assert {number: len(context) for number, context in seen.items()} == {1: 1 + 5 * 3, 3: 1 + 17 * 3}
+    heard = [message.text for message in seen[3]]
+    again = [f"ask {n}" for n in (*range(8), *[3, 4, 5, 6, 7] * 2)][:17]
+    assert heard == ["hello", *(text for one in again for text in (one, "a", "b"))]
+    assert len({message.id for message in seen[3]}) == len(seen[3])
+    assert [cap for cap, _ in caps] == [size // 2 for _, size in caps]
+    assert len(caps) == 3
+
+
+@pytest.mark.requirement("S3.23")
 def test_the_context_is_compacted_once_for_each_number() -> None:
     """A policy that keeps the newest messages has lost the oldest statements after three compactions."""
     planted = planted_prose("talk", TALK * 6, "zh", within=2)
@@ -64,6 +162,43 @@ def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
     found = list(chats(runs))
     assert {half_of(name) for name, _ in found} == {"tuning", "held_out"}
     assert all(message.text and not isinstance(message, ToolMessage) for _, chat in found for message in chat)
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_conversation_always_belongs_to_the_same_half() -> None:
+    """So that published figures are of conversations with which nothing was tuned."""
+    halves = {name: half_of(name) for name in map(str, range(12))}
+    assert {name for name, half in halves.items() if half == "held_out"} == {"0", "2", "3", "4", "7", "8"}
+    assert {name for name, half in halves.items() if half == "tuning"} == {"1", "5", "6", "9", "10", "11"}
+
+
+@pytest.mark.requirement("S3.23")
+def test_four_runs_of_a_half_make_a_chat() -> None:
+    """It has the name of the first, the prose of all in order, and ids of its own; fewer than four make none."""
+    names = [name for name in map(str, range(99)) if half_of(name) == "tuning"][:9]
+    others = [name for name in map(str, range(99)) if half_of(name) == "held_out"][:4]
+    runs: list[tuple[str, list[AnyMessage]]] = [
+        (name, [HumanMessage(f"hi {name}"), AIMessage(""), AIMessage(f"ok {name}")]) for name in names
+    ]
+    for number, firsts in ((3, []), (4, names[:1]), (7, names[:1]), (8, names[:5:4]), (9, names[:5:4])):
+        found = list(chats([*((other, TALK) for other in others), *runs[:number]]))
+        assert [name for name, _ in found] == [*firsts, others[0]]
+    said = [message for name in names[4:8] for message in (HumanMessage(f"hi {name}"), AIMessage(f"ok {name}"))]
+    assert found[1][1] == [one.model_copy(update={"id": f"said-{at}"}) for at, one in enumerate(said)]
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_rows_of_results_are_found_by_the_path_of_their_list() -> None:
+    """Each with its keys and values, without the lists in it, and with the key of its label."""
+    bags = [{"code": "B1", "kg": 7}, {"code": "B2", "kg": 9}]
+    people = [{"id": 3, "name": {"first": "Ada Lee"}, "bags": bags}, {"age": 30}]
+    call = AIMessage("", tool_calls=[{"name": "look", "args": {"by": {"code": "B1"}, "all": [1]}, "id": "1"}])
+    found = rows_of([call, ToolMessage(json.dumps({"trip": {"people": people}}), tool_call_id="1")])
+    assert found.asked == [{"by.code": "B1"}]
+    assert found.rows == {
+        "trip.people": [({"id": "3", "name.first": '"Ada Lee"'}, "id"), ({"age": "30"}, "")],
+        "trip.people.bags": [({"code": "B1", "kg": "7"}, "code"), ({"code": "B2", "kg": "9"}, "code")],
+    }
 
 
 @pytest.mark.requirement("S3.23")

@@ -115,7 +115,8 @@ def after_compactions(
     for number in range(1, max(seen) + 1):
         for at in range((number - 1) * ROUNDS, number * ROUNDS):
             one = rounds[at] if at < len(rounds) else again[(at - len(rounds)) % len(again)]
-            context += [m.model_copy(update={"id": f"{number}-{at}-{place}"}) for place, m in enumerate(one)]
+            named = (m.model_copy(update={"id": f"{number}-{at}-{place}"}) for place, m in enumerate(one))
+            context = [*context, *named]
         context = cast("list[AnyMessage]", list(policy(context, int(share * count(context)))))
         if number in seen:
             yield number, context
