@@ -189,7 +189,7 @@ def measured(
             "query": asking,
             "search": name,
             "questions": len(chosen),
-            "tokens": round(size / max(1, len(chosen))),
+            "tokens": round(size / len(chosen)),
             **{
                 key: rounded(sum(each) / len(each))
                 for key, each in zip(FIGURES, zip(*all_, strict=True), strict=True)

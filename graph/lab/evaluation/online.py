@@ -56,7 +56,7 @@ class Run:
             wanted = [frozenset(one for one in asked(call) if self._was_said(one, before)) for call in calls]
             if any(wanted):
                 found[index] = [each for each in wanted if each]
-            before += "" if isinstance(message, SystemMessage) else f"\n{text_of([message])}"
+            before += f"\n{text_of([message])}"
         return found
 
     def _was_said(self, identifier: str, before: str) -> bool:
@@ -212,15 +212,16 @@ def bill(run: Run, course: PlayedRun) -> Bill:
     The tokens of the messages at the start of a request that equal those of the previous request are read from the
     cache, as are the tools' schemas; all other tokens are written to it.
     """
-    sizes, reused, before = list[int](), list[int](), Sent(0, ())
+    sizes, reused = list[int](), list[int]()
+    before: Sequence[BaseMessage] = ()
     different = {id(message): message for sent in course.sent for message in sent.messages}
     tokens = {name: count([message]) for name, message in different.items()}
     for sent in course.sent:
         each = [tokens[id(message)] for message in sent.messages]
         sizes.append(run.schemas + sum(each))
-        again = sum(each[: beginning(before.messages, sent.messages)])
-        reused.append(again + (run.schemas if before.messages else 0))
-        before = sent
+        again = sum(each[: beginning(before, sent.messages)])
+        reused.append(again + (run.schemas if before else 0))
+        before = sent.messages
     return Bill(sizes, reused, course.extra_cost)
 
 

@@ -196,7 +196,7 @@ def terms(text: str) -> list[str]:
 def survives(context: str, constraint: str) -> bool:
     """Whether some 60 consecutive words of the context hold at least half of a constraint's content words."""
     wanted, said = set(terms(constraint)), terms(context)
-    best = max((len(wanted & set(said[i : i + WINDOW])) for i in range(max(1, len(said) - WINDOW + 1))), default=0)
+    best = max(len(wanted & set(said[i : i + WINDOW])) for i in range(max(1, len(said) - WINDOW + 1)))
     return 2 * best >= len(wanted)
 
 
