@@ -10,7 +10,17 @@ from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy
 from langgraph_compaction.graph.lab.evaluation.ratios import interval
 from langgraph_compaction.graph.lab.evaluation.scores import PLACES, measured, task
 from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS, REMARKS
-from langgraph_compaction.graph.lab.evaluation.survival import cut, planted, survives, text_of
+from langgraph_compaction.graph.lab.evaluation.survival import (
+    bound,
+    cut,
+    identifiers,
+    leaves,
+    listed,
+    planted,
+    survives,
+    terms,
+    text_of,
+)
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest
 from tests.histories import asks, result
@@ -43,6 +53,90 @@ def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None
     assert run.identifiers == {"PX-1138", "FQ8APE"}
     assert run.needed == [frozenset({"PX-1138", "FQ8APE"})]
     assert text_of(run.old).startswith("Please look up")
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_cut_stands_behind_all_results_of_a_call() -> None:
+    """Wherever the share falls; messages without an id get one from their place in the run."""
+    said: list[AnyMessage] = [SystemMessage("be"), HumanMessage("hi", id="own"), asks("a", "b")]
+    said += [result("a"), result("b")]
+    talk = [*said, AIMessage("ok"), HumanMessage("go")]
+    assert [talk.index(cut("talk", talk, (n + 0.5) / 7).later[0]) for n in range(7)] == [0, 1, 2, 5, 5, 5, 6]
+    assert cut("talk", talk, 1.0).later == cut("talk", said, 0.7).later == []
+    assert [message.id for message in cut("talk", talk, 0.5).old] == ["own", "message-2", "message-3", "message-4"]
+
+
+@pytest.mark.requirement("S3.23")
+def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
+    """And three characters or more; they are listed in order, with repetitions."""
+    text = "Call ABC about fq8ape, Abc and PX-1138.\nFiles: src/a.py, a-b (x1, PX, 12) 123 order_id ABC, at me@x.org!"
+    assert listed(text) == ["ABC", "fq8ape", "PX-1138", "src/a.py", "a-b", "123", "order_id", "ABC", "me@x.org"]
+    assert identifiers(text) == set(listed(text))
+
+
+@pytest.mark.requirement("S3.23")
+def test_each_value_of_an_argument_is_read_with_the_key_beside_it() -> None:
+    """Also inside lists and further arguments."""
+    argument = {"a": {"b": ["x", {"c": 1}, [2]]}, "d": None}
+    assert list(leaves(argument)) == [("b", "x"), ("c", "1"), ("b", "2"), ("d", "None")]
+
+
+@pytest.mark.requirement("S3.23")
+def test_what_each_later_call_needs_is_said_for_each_call() -> None:
+    """Whole identifiers that only messages before the cut hold; the result of a call supplies the calls behind it."""
+    later: list[AnyMessage] = [
+        asks("a", of=["PX-2", {"or": "PX-1"}], new="NEW-9"),
+        result("a", "found PX-1"),
+        asks("b", of=["PX-1"]),
+    ]
+    talk: list[AnyMessage] = [SystemMessage("PX-4"), HumanMessage("PX-1 PX-2 PX-30 PX-4 PX-5"), AIMessage("ok")]
+    talk += [*later, HumanMessage("PX-5"), asks("c", of="PX-5"), asks("d", "e", of="PX-2", by="PX-3", to="PX-4")]
+    run = cut("talk", talk, 0.34)
+    assert run.later[0] == later[0]
+    assert run.needed == [frozenset({"PX-1", "PX-2"}), frozenset({"PX-2"}), frozenset({"PX-2"})]
+    assert run.identifiers == {"PX-1", "PX-2"}
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("context", "is_bound"),
+    [
+        ("fox PX-1 hen", True),
+        ("PX-1: Hen, FOX", True),
+        ("fox fox PX-1 of", False),
+        ("fox hen PX-12", False),
+        (f"fox {'.' * 76}PX-1 hen", True),
+        (f"fox {'.' * 77}PX-1 hen", False),
+        (f"fox PX-1{'.' * 77}hen", True),
+        (f"fox PX-1{'.' * 78}hen", False),
+        (f"fox PX-1 {'.' * 99} PX-1 hen", False),
+        ("PX-1 owl yak", False),
+    ],
+)
+def test_an_identifier_is_bound_to_two_words_near_it(context: str, is_bound: bool) -> None:
+    """Near are 80 characters on either side, and words have three letters or more."""
+    assert bound(context, f"owl {'.' * 80} of fox PX-1 hen {'.' * 80} yak", "PX-1") is is_bound
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_words_of_a_rule_are_stemmed_and_have_content() -> None:
+    """Words such as articles are left out; Chinese is read in pairs of characters."""
+    text = "Please keep the BOXES for my booking, don't ship 3 parcels if it rained slowly. 我要靠窗 好 一定要"
+    english = ["keep", "box", "book", "don't", "ship", "3", "parcel", "if", "rain", "slow"]
+    assert terms(text) == [*english, "我要", "要靠", "靠窗", "好", "一定", "定要"]
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("between", "around", "survived"),
+    [(58, (0, 0), True), (59, (0, 0), False), (58, (1, 0), True), (58, (0, 1), True), (59, (9, 9), False)],
+)
+def test_half_of_a_rules_words_survive_together(between: int, around: tuple[int, int], survived: bool) -> None:
+    """Among 60 words in a row, wherever they begin: two words of a rule of four, and not of a rule of five."""
+    before, after = around
+    context = " ".join([*["fog"] * before, "alpha", *["fog"] * between, "beta", *["fog"] * after])
+    assert survives(context, "alpha beta gamma delta") is survived
+    assert not survives(context, "alpha beta gamma delta omega")
 
 
 @pytest.mark.requirement("S3.23")
@@ -111,9 +205,11 @@ def test_rules_are_precise_where_remarks_are_none() -> None:
 @pytest.mark.requirement("S3.23")
 def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
     """At the first, the middle and the last message of the user; no sentence passes for another."""
-    users = [HumanMessage(f"message {number}") for number in range(5)]
+    users = [HumanMessage(f"message {number}", id=f"{number}") for number in range(5)]
     for at, index in ((0.0, 0), (0.5, 2), (1.0, 4)):
-        assert planted(users, CONSTRAINTS[0], at, before=True)[index].text.startswith(CONSTRAINTS[0])
+        for before, text in ((True, f"Hush. message {index}"), (False, f"message {index} Hush.")):
+            said = [*users[:index], HumanMessage(text, id=users[index].id), *users[index + 1 :]]
+            assert planted(users, "Hush.", at, before=before) == said
     for sentence in (*CONSTRAINTS, *REMARKS):
         assert [other for other in (*CONSTRAINTS, *REMARKS) if survives(sentence, other)] == [sentence]
 

@@ -7,7 +7,16 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.graph.lab.evaluation.long_threads import KNOWN, measured, plain_bm25, questions, thread_of
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.graph.lab.evaluation.long_threads import (
+    KNOWN,
+    OTHERS,
+    measured,
+    plain_bm25,
+    questions,
+    task_of,
+    thread_of,
+)
 from langgraph_compaction.graph.lab.recordings import Recording
 
 
@@ -47,6 +56,16 @@ def test_a_question_needs_what_left_the_view() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_the_first_messages_of_a_run_are_all_in_view() -> None:
+    """Up to the third message of the user, nothing has left the view; with the fourth, the first has."""
+    said = [message for n in range(4) for message in (HumanMessage(f"Take PX-{n}"), AIMessage("ok"))]
+    for number in range(1, 5):
+        short = Recording(name="short", messages=(*said[: 2 * number - 1], asks(1, parcel="PX-0")))
+        found = [(question.old, question.words) for question in questions(short, "short")]
+        assert found == ([(said[:2], "Take PX-3")] if number == 4 else [])
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_thread_holds_other_tasks_around_the_run() -> None:
     """As many as are asked for, and the ids of the run's own messages."""
     (question,) = questions(RUNS[0][1], "teal")
@@ -57,12 +76,56 @@ def test_a_thread_holds_other_tasks_around_the_run() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_runs_of_other_tasks_are_added_until_the_thread_is_large_enough() -> None:
+    """Whole, without their system messages; without a size, one run each of eight tasks. The place is drawn."""
+    (question,) = questions(RUNS[0][1], "teal")
+    said = [(f"{n}", [SystemMessage("be"), HumanMessage(f"{n}"), AIMessage("ok")]) for n in range(100, 110)]
+    runs = [RUNS[0], *((task, Recording(name=task, messages=tuple(two))) for task, two in said for _ in range(2))]
+    for tokens, number in ((0, OTHERS), (40, 4), (41, 5)):
+        places, drawn = set[int](), set[str]()
+        for seed in range(60):
+            messages, own = thread_of(question, runs, tokens, Random(seed))  # noqa: S311 - for a test
+            assert [message.id for message in messages] == [f"message-{n}" for n in range(2 * number + 2)]
+            texts = [message.text for message in messages]
+            place = texts.index(question.old[0].text)
+            assert own == {f"message-{place}", f"message-{place + 1}"}
+            tasks = [*texts[:place:2], *texts[place + 2 :: 2]]
+            assert tokens or len(set(tasks)) == number
+            drawn |= set(tasks)
+            assert [*texts[1:place:2], *texts[place + 3 :: 2]] == ["ok"] * number
+            places.add(place // 2)
+        assert places == {*range(number + 1)}
+        assert drawn == {task for task, _ in said}
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("airline#12-3", "12"),
+        ("a#b#book-a-seat-0", "book-a-seat"),
+        ("airline#12-x", "airline#12-x"),
+        ("airline#12", "airline#12"),
+        ("airline#-3", "airline#-3"),
+        ("airline-3", "airline-3"),
+        ("talk", "talk"),
+    ],
+)
+def test_trials_of_a_task_are_told_by_their_name(name: str, task: str) -> None:
+    """A run with any other name is a task of its own."""
+    assert task_of(Recording(name=name, messages=())) == task
+
+
+@pytest.mark.requirement("S3.23")
 def test_the_figures_are_those_of_the_hits() -> None:
     """One row for each query and search; the own words name the crate, and the number stands beside."""
     with Database.open("memory") as database:
         database.setup()
-        rows = measured(CompactionRecords(database), RUNS, tokens=0, most=9)
-        assert CompactionRecords(database).threads() == []
+        told: list[str] = []
+        records = CompactionRecords(database)
+        rows = measured(records, RUNS, tokens=0, most=9, seen=lambda: told.append("question"))
+        assert records.threads() == []
+    assert len(told) == 3
     assert [(row["query"], row["search"]) for row in rows] == [
         (query, search) for query in ("message", "auto_recall") for search in ("recall", "BM25 with stems", KNOWN)
     ]
@@ -110,9 +173,24 @@ def test_words_that_no_message_shares_are_out_of_reach() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_plain_search_is_bm25() -> None:
-    """A rare word outweighs a frequent one, and a text without any is left out."""
-    texts: list[AnyMessage] = [HumanMessage(text) for text in ("crates of tea", "crate crate", "a boat")]
-    assert [one.message.text for one in plain_bm25(texts, "crate tea")] == ["crates of tea", "crate crate"]
+    """A rare word outweighs a frequent one, and a text without any is left out; handles are of twelve characters."""
+    texts: list[AnyMessage] = [HumanMessage(text) for text in ("crate crate", "crates of tea", "a boat")]
+    crate, tea = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
+    lengths = [1.2 * (0.25 + 0.75 * words / (7 / 3)) for words in (2, 3)]
+    scores = [2 * 2.2 / (2 + lengths[0]) * crate, 2.2 / (1 + lengths[1]) * (crate + tea)]
+    hits = plain_bm25(texts, "crate tea")
+    assert [one.score for one in hits] == pytest.approx(scores[::-1])
+    assert hits == [
+        SearchHit(message=text, handle="0" * 12, compaction_id="", archived_at=0.0, score=one.score)
+        for text, one in zip(texts[1::-1], hits, strict=True)
+    ]
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_plain_search_returns_as_many_messages_as_are_compared() -> None:
+    """Equal ones in their order, whatever further ones there are."""
+    texts: list[AnyMessage] = [HumanMessage("tea", id=f"{n}") for n in range(40)]
+    assert [one.message.id for one in plain_bm25(texts, "tea")] == [f"{n}" for n in range(32)]
 
 
 @pytest.mark.requirement("S3.23")

@@ -1,5 +1,6 @@
 """Online replay: what each real call found in its request, and what the requests cost, by hand and on real runs."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from langgraph_compaction.graph.lab.evaluation.online import (
     Sent,
     available,
     bill,
+    but_the_newest,
     turn_by_turn,
     uncompacted,
 )
@@ -26,7 +28,7 @@ from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.gate.reply_checks import Reply
 from tests.graph.cli.replaying import READ as READ_SCHEMA
 from tests.histories import asks, result
@@ -122,6 +124,35 @@ def test_schemas_stand_before_every_request_and_are_reused() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_window_without_room_for_a_message_is_refused() -> None:
+    """The system message and the schemas take it all; one token more is a limit."""
+    run = Run("tools", TINY.messages, schemas=1_095)
+    assert run.limit(1_101) == 1_101
+    for window in (1_100, 0.0):
+        with pytest.raises(SettingsError) as refused:
+            run.limit(window)
+        assert str(refused.value) == (
+            "tools: no room for a conversation: window 1,100, system prompt and tools 1,100 tokens; "
+            "give a larger --window"
+        )
+
+
+@pytest.mark.requirement("S3.23")
+def test_requests_share_the_messages_with_which_they_begin() -> None:
+    """What a request repeats of the one before is not stored again; from the first other message on, all is new."""
+    course = PlayedRun()
+    for texts in (["hi"], ["hi", "go"], ["hi", "go", "on"], ["hi", "no", "on"]):
+        course.send(0, [HumanMessage(text) for text in texts])
+    requests = [sent.messages for sent in course.sent]
+    assert [[message.text for message in each] for each in requests][2:] == [["hi", "go", "on"], ["hi", "no", "on"]]
+    shared = [
+        sum(one is other for one, other in zip(before, after, strict=False))
+        for before, after in itertools.pairwise(requests)
+    ]
+    assert shared == [1, 2, 1]
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_summarizers_calls_are_in_the_cost() -> None:
     """Its input as new tokens, its output at five times the input's price."""
     course = uncompacted(TINY)
@@ -174,6 +205,72 @@ def test_the_course_ends_with_the_whole_cost() -> None:
     assert cost[-1] == figures["cost"]
     assert cost == sorted(cost)
     assert (tokens[0], tokens[-1]) == (10, 10)
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
+    """Of three requests each stands for a third of the points; the last point is the last request."""
+    run = Run("three", [*TINY.messages, HumanMessage("go"), AIMessage("ok")])
+    assert row(uncompacted)["course"]["tokens"] == [10] * 10 + [20] * 10
+    assert row(uncompacted, run)["course"]["tokens"] == [10] * 6 + [20] * 7 + [30] * 7
+
+
+@pytest.mark.requirement("S3.23")
+def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
+    """Twenty requests of 10 to 200 tokens, played twice with a compaction and a summarizer, and once without.
+
+    At a limit of 100 the compacted requests are of 10 to 100 tokens, twice. The last answer has two calls: one needs
+    what the first and the newest message say, the other only the newest. Only the newest is left by the compaction.
+    """
+    said = [message for n in range(101, 121) for message in (HumanMessage(str(n)), AIMessage("ok"))]
+    calls = [{"name": "find", "args": {"of": of}, "id": str(len(of))} for of in (["101", "120"], ["120"])]
+    run = Run("twenty", [SystemMessage("be"), *said[:-1], AIMessage("", tool_calls=calls)])
+
+    def paid(run: Run, limit: int) -> PlayedRun:
+        course = turn_by_turn(newest)(run, limit)
+        course.extra_calls, course.extra_input, course.extra_output = 1, 40, 8
+        return course
+
+    new, again = 10 * WRITE, 10 * READ
+    grows = [new + n * again for n in range(10)]
+    compacted = [*grows, 5 * WRITE + 5 * READ, *grows[1:]]
+    extra = 40 * WRITE + 8 * OUTPUT
+    kept = [new + n * again for n in range(20)]
+    whole = 3 * sum(kept)
+    so_far = [sum(2 * compacted[:n] + kept[:n]) for n in range(1, 21)]
+    assert list(replayed([run], {"it": (paid, paid, uncompacted)}, [100])) == [
+        {
+            "policy": "it",
+            "window": 100,
+            "runs": 1,
+            "requests": 20,
+            "identifiers": 3,
+            "available": round((2 + 2 + 3) / 9, 4),
+            "calls": round((1 + 1 + 2) / 6, 4),
+            "compactions": round(2 / 3, 2),
+            "tokens_sent": round((1_100 + 1_100 + 2_100) / 6_300, 4),
+            "prefix_reuse": round((905 + 905 + 1_900) / 4_300, 4),
+            "cost": round((so_far[-1] + 2 * extra) / whole, 4),
+            "over_window": round(10 / 60, 4),
+            "extra_calls": 2,
+            "ci95": {"available": [0.7778] * 2, "calls": [0.6667] * 2, "cost": [0.9761] * 2},
+            "course": {
+                "tokens": [*range(10, 101, 10), 43, 53, 63, 73, 83, 93, 103, 113, 123, 133],
+                "cost": [*(round(cost / whole, 4) for cost in so_far[:-1]), 0.9761],
+            },
+        }
+    ]
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_newest_exchange_takes_its_tokens_before_the_others() -> None:
+    """The others are compacted to what is left, which is nothing where the newest exchange alone is over the cap."""
+    others: list[AnyMessage] = [HumanMessage("hi"), AIMessage("ok")]
+    last: list[AnyMessage] = [asks("a"), result("a", "done")]
+    policy = but_the_newest(lambda old, cap: [HumanMessage(f"{len(old)} in {cap}")])
+    size = count(last)
+    for cap, left in ((size + 10, 10), (size + 1, 1), (size, 0), (size - 1, 0)):
+        assert policy([*others, *last], cap) == [HumanMessage(f"2 in {left}"), *last]
 
 
 class Summarizer:
