@@ -80,8 +80,9 @@ async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
 
 
 @pytest.mark.requirement("S1.4")
-async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
+async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Each time a compaction of its own, without a summary; the line names the handle, the transcript has it all."""
+    caplog.set_level("INFO")
     graph = agent(looks(3), tools=[looking(1)])
     chunks = await go.stream(graph, said("go"), stream_mode=["updates", "custom"])
     rows = ledger(graph)
@@ -90,7 +91,13 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
     ] * 2
     assert all((row.tokens_after or 0) < row.tokens_before for row in rows)
     assert [row.results_clipped for row in rows] == [1, 1]
-    assert [event["strategy"] for event in events(chunks, "CompactionEvent")] == ["ephemeral"] * 2
+    told = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "compaction_id")
+    assert [tuple(event[name] for name in told) for event in events(chunks, "CompactionEvent")] == [
+        ("committed", "success", "ephemeral", row.tokens_before, row.tokens_after, row.compaction_id) for row in rows
+    ]
+    assert [line for line in caplog.messages if line.startswith("Removing")] == [
+        f"Removing ephemeral messages: committed, {row.tokens_before} -> {row.tokens_after} tokens" for row in rows
+    ]
     assert standing(graph)["epoch"] == 2
     assert standing(graph)["head"] == rows[-1].compaction_id
     assert rows[-1].parent_id == rows[0].compaction_id
@@ -185,11 +192,16 @@ async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
 @pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("method", ["begin", "commit"])
 async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
-    """The model is called on the whole, and the next call tries again."""
+    """The model is called on the whole, the event says that nothing was freed, and the next call tries again."""
     model = looks(3)
     graph = agent(model, tools=[looking(1)])
     with failing_records(graph, method, times=1):
-        await go.invoke(graph, said("go"))
+        chunks = await go.stream(graph, said("go"), stream_mode=["updates", "custom"])
+    failed, done = events(chunks, "CompactionEvent")
+    assert (failed["verdict"], failed["reason"]) == ("failed_permanent", "archive:OSError")
+    assert failed["tokens_before"] == failed["tokens_after"]
+    assert (done["verdict"], done["reason"]) == ("committed", "success")
+    assert done["tokens_before"] > done["tokens_after"]
     assert pages(model, 2) == ["page1-0", "page2-0"]
     assert pages(model, 3) == ["[an", "[an", "page3-0"]
     assert verdicts(graph)[-1] == "committed"

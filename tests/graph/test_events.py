@@ -186,7 +186,13 @@ def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     [([SUMMARY], "committed"), ([""], "rejected_empty"), ([ValueError("down")], "failed_permanent")],
 )
 async def test_who_only_watches_changes_nothing(
-    go: Drive, monkeypatch: pytest.MonkeyPatch, observer: str, replies: list[Any], expected: str
+    go: Drive,
+    monkeypatch: pytest.MonkeyPatch,
+    observer: str,
+    replies: list[Any],
+    expected: str,
+    *,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An event sink, a ledger or a log handler that raises neither ends the turn nor changes its verdict."""
     graph = telling(ScriptedModel(replies=replies))
@@ -196,6 +202,8 @@ async def test_who_only_watches_changes_nothing(
     await go.invoke(graph, BLOCKS)
     assert standing(graph)["last"]["verdict"] == expected
     assert values(graph)["messages"][-1].text == "answered"
+    unwritten = "The ledger of thread 'thread' could not be written; the turn continues"
+    assert (unwritten in caplog.messages) == (observer == "ledger")
     if observer != "ledger":
         assert verdicts(graph) == [expected]
     else:

@@ -145,7 +145,12 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
     told = dict(committed.attributes or {})
     assert (told["compaction.verdict"], told["gen_ai.conversation.compacted"]) == ("committed", True)
     (summary,) = recorded.named("compaction.summary")
-    assert (summary.attributes or {})["gen_ai.usage.input_tokens"] == 700
+    assert dict(summary.attributes or {}) == {
+        "compaction.summarizer": "model",
+        "compaction.summary_calls": 1,
+        "gen_ai.usage.input_tokens": 700,
+        "gen_ai.usage.output_tokens": 9,
+    }
     shown = str([(one.attributes, one.events, one.status.description) for one in recorded.spans])
     assert not any(words in shown for words in ("what was said", "ru0-0", "and now"))
 
@@ -222,7 +227,11 @@ async def test_a_failed_summary_is_an_error_without_its_message(go: Drive, build
     await go.invoke(graph, full())
     (failed,) = recorded.named("compaction.summary")
     assert failed.status.status_code is trace.StatusCode.ERROR
-    assert (failed.attributes or {})["error.type"] == "ValueError"
+    assert dict(failed.attributes or {}) == {
+        "compaction.summarizer": "model",
+        "compaction.summary_calls": 3,
+        "error.type": "ValueError",
+    }
     (rolled_back,) = recorded.named("compaction.rollback")
     assert (rolled_back.attributes or {})["compaction.verdict"] == "failed_permanent"
     assert [point.attributes["verdict"] for point in recorded.points("compactions")] == ["failed_permanent"]

@@ -159,6 +159,16 @@ def test_the_smallest_budget_holds_what_is_worth_most() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_shorter_entry_fills_a_budget_that_a_longer_one_exceeds() -> None:
+    """It may take the last token of the budget; with a token less it is left out as well."""
+    old = [HumanMessage("Never call me. Always write all lengths in centimeters and inches. Only reply in French.")]
+    never, short = "Rules:\n- Never call me.", "\n- Only reply in French."
+    size = COUNTER.text(never + short)
+    assert made(old, size, sections=("Rules",)).text == never + short
+    assert made(old, size - 1, sections=("Rules",)).text == never
+
+
+@pytest.mark.requirement("S3.23")
 def test_the_newest_steps_are_kept_first() -> None:
     """When the steps do not all fit, the oldest go; a step made again is listed once, where it was last."""
     old = [m for n in (1, *range(100), 1) for m in (asks(f"c{n}", page=f"page-{n}"), result(f"c{n}"))]

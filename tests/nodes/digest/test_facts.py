@@ -210,6 +210,14 @@ def test_what_a_later_call_needs_is_worth_more(more: str, less: str) -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_of_values_that_are_no_identifiers_names_are_worth_most() -> None:
+    """Then come numbers, then all other words, of which `true` is one."""
+    ship = {"shipSail": True, "shipKind": "yawl", "shipSize": 12, "shipName": "Anna", "mateNAME": "Lisa"}
+    found = worths(facts([asks("a"), result("a", json.dumps(ship))], 0))
+    assert found["Anna"] == found["Lisa"] > found["12"] > found["yawl"] == found["true"] > 0
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_value_counts_once_where_it_is_clearest() -> None:
     """A repeated identifier is worth its full worth in one place only."""
     old: list[AnyMessage] = [

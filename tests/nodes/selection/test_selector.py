@@ -64,6 +64,16 @@ def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> Non
     assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
 
 
+@pytest.mark.requirement("B21")
+@pytest.mark.parametrize(("before", "after"), [("long " * 99, "short"), ("long " * 99, ""), (" ", "")])
+def test_an_answer_that_a_choice_makes_blank_counts_for_nothing(before: str, after: str) -> None:
+    """A request holds no blank answer, so that its whole size is saved."""
+    messages = numbered([user("u"), AIMessage(before), user("q")])
+    clip = {1: messages[1].model_copy(update={"content": after})}
+    found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
+    assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
+
+
 @pytest.mark.requirement("S0.9", "S0.39")
 @pytest.mark.parametrize(("blocks", "dropped"), [(0, 0), (4, 0), (5, 0), (6, 1), (9, 4)])
 def test_the_five_newest_blocks_are_kept(blocks: int, dropped: int) -> None:
