@@ -307,12 +307,16 @@ async def test_what_another_process_prepares_is_waited_for(
 
 
 @pytest.mark.requirement("S3.23")
-async def test_what_is_used_since_comes_into_the_facts(go: Drive) -> None:
-    """An identifier that the user takes up again stands beside a summary that did not name it."""
+@pytest.mark.parametrize(("asked", "named"), [("What is in MSKU4007?", True), ("Thank you.", False)])
+async def test_what_is_used_since_comes_into_the_facts(go: Drive, asked: str, *, named: bool) -> None:
+    """An identifier that the user takes up again stands beside a summary that did not name it.
+
+    The answer that the preparation knew of names another one, which was therefore not used since.
+    """
     codes = " ".join(f"Container MSKU{4000 + n} holds item KX-{n}." for n in range(40))
     first = [HumanMessage(codes, id="codes"), AIMessage("noted", id="noted"), *rounds(5)]
     graph = agent(
-        ScriptedModel(),
+        ScriptedModel(replies=["It is in MSKU4011.", "ok"]),
         ReplyingSummarizer(REPLY),
         summary_ahead=True,
         facts_share=0.02,
@@ -320,10 +324,10 @@ async def test_what_is_used_since_comes_into_the_facts(go: Drive) -> None:
     )
     await go.invoke(graph, {"messages": [*first, HumanMessage(filler(90, "near"), id="near")]})
     await ended()
-    await go.invoke(graph, said(f"What is in MSKU4007? {filler(110)}"))
+    await go.invoke(graph, said(f"{asked} {filler(110)}"))
     assert entries(graph)[:2] == [("prepared", "swapped"), ("committed", "")]
     facts = values(graph)["messages"][0].text.partition("<facts>")[2]
-    assert "MSKU4007" in facts
+    assert [code in facts for code in ("MSKU4007", "MSKU4011")] == [named, False]
 
 
 @pytest.mark.requirement("S2.54")

@@ -131,6 +131,25 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
     assert set(pairs.values()) == {1}
 
 
+@pytest.mark.requirement("S0.50")
+async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(go: Drive) -> None:
+    """After the last of them the first one is asked again, and the digest is never used below the limit."""
+    models = [broken(), broken()]
+    settings = {
+        "on_summary_failure": "nothing",
+        "summary_retries": 0,
+        "breaker_cooldown_s": 0,
+        "hooks": ("pre_model",),
+    }
+    graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], **settings)
+    await go.invoke(graph, full())
+    for turn in range(3):
+        await go.invoke(graph, said(f"more {turn}"))
+    assert strategies(graph) == [MODEL, FIRST, MODEL, FIRST]
+    assert [len(model.received) for model in models] == [2, 2]
+    assert set(verdicts(graph)) == {"failed_permanent"}
+
+
 @pytest.mark.requirement("S2.54")
 async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     """The same summarizer is asked again, about less at once."""

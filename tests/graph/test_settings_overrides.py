@@ -75,14 +75,17 @@ async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> No
     [
         ({"strategies": ["mine"]}, "there is no strategy 'mine'"),
         ({"triggers": [{"kind": "own", "name": "mine"}]}, "'mine', which the builder was not given"),
+        ({"key_information": ["mine"]}, "no provider of key information is named 'mine'"),
     ],
 )
 async def test_a_run_names_only_what_the_builder_was_given(go: Drive, context: Any, said_of_it: str) -> None:
-    """Another strategy or trigger of the application's own is refused before the model is asked."""
+    """Another strategy, trigger or provider of the application's own is refused before the model is asked."""
     model = ScriptedModel()
     with pytest.raises(SettingsError, match=said_of_it):
         await go.invoke(agent(model), said("hello"), context=context)
     assert model.received == []
+    with pytest.raises(SettingsError, match=said_of_it):
+        agent(model, **context)
 
 
 @pytest.mark.requirement("S2.57")

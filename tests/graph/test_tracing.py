@@ -102,7 +102,8 @@ class Traced(ScriptedModel):
 
 def summarizing(recorded: Recorded) -> Traced:
     """A summarizer that is traced and tells its usage."""
-    return Traced(replies=[usage(harness.AIMessage(SUMMARY), 700, 9)], tracer_=recorded.tracer)
+    reply = harness.AIMessage(SUMMARY, response_metadata={"model_name": "writer-2"})
+    return Traced(replies=[usage(reply, 700, 9)], tracer_=recorded.tracer)
 
 
 @contextmanager
@@ -148,6 +149,7 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
     assert dict(summary.attributes or {}) == {
         "compaction.summarizer": "model",
         "compaction.summary_calls": 1,
+        "gen_ai.response.model": "writer-2",
         "gen_ai.usage.input_tokens": 700,
         "gen_ai.usage.output_tokens": 9,
     }

@@ -232,13 +232,15 @@ def test_an_unread_result_over_the_size_is_no_error() -> None:
 @pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -> None:
-    """Its beginning and end stay, with rules and identifiers from between, as an agent that acts in text needs."""
+    """Its beginning and end stay, with rules and identifiers from between, and the rest is a digest, no notice."""
     lines = [f"line {n}: nothing of note is here at all" for n in range(60)]
     lines[30] = "You must never touch the file vendor/parser_v2.py in this repository."
     task = [user("Fix the failing test of the parser."), AIMessage("I open the file.")]
     seen = user("\n".join(lines))
-    found = compacted([*task, seen], 240, preset=preset).new_messages
-    text = found[-1].text
+    found = compacted([*task, seen], 240, preset=preset)
+    assert (found.verdict, found.compacted_messages, found.compacted_rounds) == ("committed", 2, 1)
+    assert found.summary == f'Goal: {task[0].text}\nAnswers:\n- "{task[1].text}"'
+    text = found.new_messages[-1].text
     assert text.startswith("line 0:")
     assert "line 59: nothing" in text
     assert lines[30] in text

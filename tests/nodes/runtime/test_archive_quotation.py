@@ -5,10 +5,16 @@ from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
-from langgraph_compaction.nodes.runtime.archive_quotation import found_for, query_for
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.runtime.archive_quotation import found_for, query_for, quoted_archive
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes.runtime.effects import run
+from langgraph_compaction.nodes.runtime.node_context import NodeContext
+from tests.graph.harness import WORDS
 from tests.histories import meta, user
 
 TALK: list[AnyMessage] = [
@@ -57,14 +63,14 @@ def test_of_a_long_message_both_ends_are_searched() -> None:
 
 @dataclass(frozen=True)
 class Searched:
-    """Records whose search finds `direct` for what a message asks, and `found` for this and what it refers to."""
+    """Records of the thread `t`: `direct` is found for what a message asks, `found` with what it refers to too."""
 
     direct: list[SearchHit]
     found: list[SearchHit]
 
-    def search(self, _thread: str, _query: str, *, follow: bool = False, **_options: Any) -> list[SearchHit]:
+    def search(self, thread: str, _query: str, *, follow: bool = False, **_options: Any) -> list[SearchHit]:
         """Return the hits that were given."""
-        return self.found if follow else self.direct
+        return [] if thread != "t" else self.found if follow else self.direct
 
 
 def hit(text: str, score: float) -> SearchHit:
@@ -83,3 +89,48 @@ def test_what_a_message_asks_for_comes_before_what_it_refers_to(best: float, sco
     match = found_for(records, "t", [user("Who owns crate C-102 of INV-77 today?")])
     assert match.is_asked
     assert [(one.handle, one.score) for one in match.hits] == [("crate C-102", score), ("captain K-6", best)]
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(("score", "count"), [(0.4, 0), (0.5, 1)])
+def test_what_shares_hardly_a_word_with_the_messages_is_not_found(score: float, count: int) -> None:
+    """A short message is searched with what it refers to, and hits below the least score count as none."""
+    records = cast("CompactionRecords", Searched([], [hit("crate C-102", score)]))
+    match = found_for(records, "t", [*TALK, user("yes")])
+    assert (len(match.hits), match.is_asked) == (count, False)
+
+
+def quoted(direct: list[SearchHit], found: list[SearchHit]) -> HumanMessage | None:
+    """Return the quotation for a question if the archive finds these hits; see `Searched`."""
+    settings = CompactionSettings(context_window=128_000, auto_recall=True)
+    records = cast("CompactionRecords", Searched(direct, found))
+    dependencies = Dependencies(settings=settings, records=records, counter=WORDS)
+    state: Any = {"messages": [user("Which person owns that old wooden boat?")], "compaction": {"epoch": 1}}
+    config: Any = {"configurable": {"thread_id": "t"}}
+    return run(quoted_archive(NodeContext(state, config, Runtime(), dependencies)))
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("last", "score", "is_quoted"),
+    [("AB-7", 0.4, False), ("AB-7", 0.5, True), ("none", 1.9, False), ("none", 2.0, True)],
+)
+def test_what_no_message_asks_for_is_quoted_if_it_names_enough(last: str, score: float, is_quoted: bool) -> None:
+    """Seven new identifiers are enough for a quotation; with six, only what a message asks for is quoted.
+
+    `score` is how well the archive answers the message: below 0.5 the message is about something else.
+    """
+    hits = [hit(f"It says {names}.", 2.0) for names in ("AB-1 AB-2 AB-3", "AB-4 AB-5 AB-6", last)]
+    message = quoted([replace(hits[0], score=score)], hits)
+    lines = message.text.splitlines() if message else []
+    said = [f"> {one.handle}" for one in hits if one.handle != "It says none."]
+    assert [line for line in lines if line.startswith("> ")] == (said if is_quoted else [])
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_quotation_of_little_that_a_message_asks_for_is_short() -> None:
+    """It has at most 200 tokens, although more of the found messages would fit."""
+    hits = [hit(f"The record says {number} of AB-{number} and no more.", 2.0) for number in range(60)]
+    message = quoted(hits[:1], hits)
+    assert message is not None
+    assert 150 < WORDS.message(message) <= 200

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS, Dependencies
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
+from tests.graph.harness import WORDS, filler
 
 
 @pytest.fixture
@@ -24,6 +26,19 @@ def test_a_context_with_restored_messages_reads_those(context: NodeContext) -> N
     assert [message.text for message in context.messages] == ["said"]
     restored = [HumanMessage("restored", id="a")]
     assert context.with_state(messages=restored).messages == restored
+
+
+@pytest.mark.requirement("S0.6")
+def test_a_context_with_restored_messages_has_the_sizes_of_their_system_messages() -> None:
+    """System messages in the conversation are never removed: they count among what each request begins with."""
+    settings = CompactionSettings(context_window=1_000, output_reserve=0)
+    dependencies = Dependencies(settings=settings, records=NO_RECORDS, counter=WORDS)
+    rules = SystemMessage(filler(50), id="rules")
+    context = NodeContext({"messages": [rules, HumanMessage("said")]}, {}, Runtime(), dependencies)
+    assert (context.sizes.fixed, context.sizes.room) == (WORDS.message(rules), 1_000 - WORDS.message(rules))
+    assert context.with_state(memory={"goal": "book a flight"}).sizes == context.sizes
+    restored = context.with_state(messages=[HumanMessage("restored", id="a")])
+    assert (restored.sizes.fixed, restored.sizes.room) == (0, 1_000)
 
 
 @pytest.mark.requirement("S0.6")

@@ -12,6 +12,7 @@ from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import chars_counter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.digest.digest import facts_of
+from langgraph_compaction.nodes.digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from langgraph_compaction.nodes.runtime.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.runtime.summarize_chunks import (
@@ -247,6 +248,30 @@ def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int,
     settled(old, summarizer, limit=limit)
     told = summarizer.requests[0].rules or ()
     assert [any(rule in line for line in told) for rule in rules] == [place >= 3 - shown for place in range(3)]
+
+
+@pytest.mark.requirement("S1.19")
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_list_between_the_tags_of_a_summary_is_no_part_of_it(*, asked: bool) -> None:
+    """If the request asked for the list, its rules are read; else the text between the tags stays as it is."""
+    told, listed = "The user spoke of matters.", "<rules>\nrule: Reports go to Anna.\n</rules>"
+    summarizer = ReplyingSummarizer(Reply(content=f"<summary>{told}\n{listed}</summary>", input_tokens=10))
+    written = settled(spoken(2), summarizer, limit=2_000, facts_beside_summary=asked)
+    found = ListedSentences(rules=("Reports go to Anna.",))
+    assert (written.body, written.listed, written.input_tokens) == (
+        (told, found, 10) if asked else (f"{told}\n{listed}", NOTHING_LISTED, 10)
+    )
+
+
+@pytest.mark.requirement("S0.28")
+def test_a_reply_of_thoughts_alone_is_named_where_a_list_was_asked_for() -> None:
+    """Looking for the list leaves the blocks of the reply as they are."""
+    thoughts = [{"type": "thinking", "thinking": "The user spoke of matters."}]
+    summarizer = ReplyingSummarizer(Reply(content=thoughts))
+    finding = settled(spoken(2), summarizer, limit=2_000).finding
+    assert summarizer.requests[0].rules == ()
+    assert finding is not None
+    assert (finding.verdict, finding.reason) == ("rejected_empty", "thinking_only_no_content")
 
 
 @pytest.mark.requirement("S0.27")
