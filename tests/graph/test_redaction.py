@@ -126,8 +126,10 @@ async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go
 
 
 @pytest.mark.requirement("S2.54")
-async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(go: Drive) -> None:
-    """Nothing goes out unredacted, and the turn is answered."""
+async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(
+    go: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing goes out unredacted, not even the error of the hook, and the turn is answered."""
 
     def refuse(_: str) -> str:
         raise RuntimeError("no rules")
@@ -136,5 +138,8 @@ async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(go: Drive) -
     graph = agent(calm(), summarizer, redact=refuse)
     await go.invoke(graph, given())
     assert summarizer.received == []
-    assert [row.verdict for row in ledger(graph)] == ["failed_permanent"]
+    notice = "[left out: the redaction hook failed]"
+    assert [(row.verdict, row.detail) for row in ledger(graph)] == [("failed_permanent", notice)]
+    assert "The redaction hook failed; the text is left out" in caplog.text
+    assert not any(secret in caplog.text for secret in ("no rules", NEEDLE))
     assert values(graph)["messages"][-1].text == "answered"

@@ -285,6 +285,11 @@ def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> Non
         assert fitted(body, space) == body
     words = "one " * 200
     assert fitted(words, 190) == words
+    lines = "\n".join(f"- item {number} of the list" for number in range(20))
+    assert fitted(lines, plain.meter.counter.text(lines) - 1) == lines.rpartition("\n")[0]
+    kept = "The user asked for the number."
+    for end, expected in (("One more.", kept), ("One more!!", f"{kept} One more!!")):  # 30 of 40 or 41 characters
+        assert fitted(f"{kept} {end}", plain.meter.counter.text(kept)) == expected
 
 
 @pytest.mark.requirement("S0.51")
