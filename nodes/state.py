@@ -292,7 +292,7 @@ def with_ids(messages: Sequence[Any], *, derived: bool = False) -> list[AnyMessa
     """
     if isinstance(messages, list) and _are_whole(messages):
         return messages
-    whole = [_whole(given) for given in messages]
+    whole = [cast("AnyMessage", message_chunk_to_message(given)) for given in convert_to_messages(messages)]
     known, taken = {message.id for message in whole}, set[str]()
     for n, message in enumerate(whole):
         if not message.id or message.id in taken:
@@ -316,11 +316,6 @@ def _are_whole(messages: list[Any]) -> TypeGuard[list[AnyMessage]]:
         return False
     ids = {message.id for message in messages}
     return len(ids) == len(messages) and ids.isdisjoint(("", None))
-
-
-def _whole(given: Any) -> AnyMessage:
-    message = given if isinstance(given, BaseMessage) else convert_to_messages([given])[0]
-    return cast("AnyMessage", message_chunk_to_message(message))
 
 
 class EmbeddedState(CompactionState):

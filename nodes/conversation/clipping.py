@@ -191,7 +191,7 @@ def _share(sizes: list[int], keep: int) -> int:
     for position, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - position)
         if size > share:
-            return max(1, share)
+            break
         left -= size
     return max(1, share)
 

@@ -207,7 +207,6 @@ def should_compact(
         strategies=with_own(strategies),
         counter=counter_of(token_counter),
     )
-    context.dependencies.settle()
     return _fires(context, Meter(context.counter, 0).request(context.messages))
 
 
