@@ -45,16 +45,22 @@ def test_each_message_gets_an_id_of_its_own() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
-    """A derived id depends on the message before, repeats no id of the list, and differs from a random id."""
+    """A derived id depends on the message before it alone, repeats no id, and differs from a random id."""
     given = [HumanMessage("a"), HumanMessage("b"), HumanMessage("c", id="1"), HumanMessage("d"), HumanMessage("e")]
     first = [message.id for message in with_ids(given, derived=True)]
     assert first == [message.id for message in with_ids(given, derived=True)]
     assert len({*first}) == len(first)
-    assert first[2] == "1"
+    assert first[2:4] == ["1", "a60b8985-d9cf-56f7-bc54-0bfc0fcac988"]
     taken = [*given[:3], HumanMessage("x", id=first[3]), *given[3:]]
     again = [message.id for message in with_ids(taken, derived=True)]
     assert len({*again}) == len(again)
     assert again[3] == first[3]
+    named = [HumanMessage("a"), HumanMessage("b", id="None"), HumanMessage("c")]
+    assert len({message.id for message in with_ids(named, derived=True)}) == len(named)
+    more = HumanMessage("f", id="2")
+    for kept in (0, 2):
+        later = with_ids([*given[kept:], more], derived=True)
+        assert [message.id for message in later] == [*first[kept:], "2"]
     assert with_ids(given)[0].id != first[0]
 
 

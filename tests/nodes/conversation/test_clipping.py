@@ -331,18 +331,21 @@ def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
 
 @pytest.mark.requirement("S0.14")
 @pytest.mark.parametrize(
-    ("sizes", "kept"),
+    ("keep", "sizes", "kept"),
     [
-        ((90, 90, 90), (66, 66, 66)),
-        ((20, 200, 200), (20, 90, 90)),
-        ((20, 90, 300), (20, 90, 90)),
-        ((1, 1, 400), (1, 1, 198)),
+        (200, (90, 90, 90), (66, 66, 66)),
+        (200, (20, 200, 200), (20, 90, 90)),
+        (200, (20, 90, 300), (20, 90, 90)),
+        (200, (66, 90, 90), (66, 67, 67)),
+        (200, (1, 1, 400), (1, 1, 198)),
+        (2, (90, 90, 90), (1, 1, 1)),
     ],
 )
-def test_the_kept_tokens_are_shared_out_evenly(sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """Texts smaller than their share stay whole, and the longer ones share what is left."""
+def test_the_kept_tokens_are_shared_out_evenly(keep: int, sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    """Texts smaller than their share stay whole, the longer ones share what is left, and each keeps a token."""
     names = "abc"
-    args = clip(calling(dict(zip(names, map(words, sizes), strict=True))), threshold=260).tool_calls[0]["args"]
+    message = calling(dict(zip(names, map(words, sizes), strict=True)))
+    args = clip(message, threshold=260, keep=keep).tool_calls[0]["args"]
     found = [args[name].partition("\n[TRUNCATED")[0] for name in names]
     assert found == [words(count) for count in kept]
     assert ["[TRUNCATED" in args[name] for name in names] == [

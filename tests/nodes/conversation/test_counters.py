@@ -50,8 +50,11 @@ def test_characters_are_divided_and_rounded_down(name: str, text: str, tokens: i
         ("用户 asked for 十 words", 9),
         ("internationalization", 3),
         ("x" * 120, 13),
+        ("x" * 130, 15),
         ("12345", 2),
+        ("1" * 30, 10),
         ("a.b", 4),
+        ("_" * 20, 10),
         ("", 0),
     ],
 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.lengths import length_of, outlines
 
@@ -15,6 +15,26 @@ def _call(arguments: dict[str, Any]) -> AIMessage:
 def _invalid(arguments: str) -> AIMessage:
     call = {"type": "invalid_tool_call", "name": "write", "args": arguments, "id": "c", "error": "no JSON"}
     return AIMessage("", id="a", invalid_tool_calls=[call])
+
+
+LENGTHS: dict[str, tuple[AnyMessage, int]] = {
+    "no text": (HumanMessage(""), 0),
+    "a text": (HumanMessage("hello"), 5),
+    "blocks": (HumanMessage([{"type": "text", "text": "hello"}, "you"]), 4 + 5 + 3),
+    "a call": (AIMessage("hi", tool_calls=_call({"text": "x" * 9}).tool_calls), 2 + 9),
+    "arguments that are no JSON": (_invalid("{" * 9), 9),
+    "numbers": (_call({"amount": 1_000, "rate": -2.5, "paid": True, "by": None}), 4 + 4 + 4),
+    "bytes": (HumanMessage([{"type": "image", "data": b"0" * 5_000}]), 5 + 100),
+    "more values than are read": (_call({"rows": [1] * 100_000}), 99_998),
+}
+
+
+@pytest.mark.requirement("S1.2")
+@pytest.mark.parametrize("case", LENGTHS)
+def test_the_length_is_that_of_the_texts_and_numbers(case: str) -> None:
+    """Each message counts 100 characters besides them, and so does a value of another type."""
+    message, length = LENGTHS[case]
+    assert length_of(message) == 100 + length
 
 
 REWRITTEN = {

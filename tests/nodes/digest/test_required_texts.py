@@ -125,6 +125,7 @@ def test_as_many_tokens_as_the_rules_take_let_all_of_them_come_first() -> None:
         ]
     )
     needed = tokens_of_rules(old, None, WORDS)
+    assert needed == 6 + sum(1 + WORDS.text(f"- {rule}") for rule in rules)
     for first, shown in ((needed, 2), (needed - 1, 1), (0, 0)):
         text = facts_of(old, None, budget=needed, counter=WORDS, rules_first=first, used=names).text
         assert sum(rule in text for rule in rules) == shown

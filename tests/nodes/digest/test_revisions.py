@@ -119,6 +119,7 @@ def test_words_about_another_case_void_no_rule(rule: str, said: str) -> None:
 
 UNRECOGNIZED = [
     ("Never ring me at the shop.", "Hm, shop calls do not bother me at all these days."),
+    ("Never ring me at the shop.", "Shop calls are also no trouble."),
     ("Always pay with Visa.", "Visa blocked my card, so it has to go through Maestro."),
     ("不要订需要转机的航班。", "转机我也不介意了。"),
     ("乗り継ぎ便は予約しないでください。", "乗り継ぎがあっても気にしません。"),
@@ -185,16 +186,28 @@ def test_a_rule_and_its_revisions_are_one_line() -> None:
         "Also keep every email about the order short.",
         "Also keep email about the order under 3 lines.",
         "Is email fine?",
+        "On reflection, is email about the order fine now?",
+        "12: On reflection email about the order is fine.",
+        "On reflection email about {[order]} is fine.",
+        "The email about the order is KX-4471.",
+        "Order email.",
         "Never share my address with the carrier.",
         "From now on use metric units.",
         "The train is fine.",
     ],
 )
 def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
-    """An addition, a question, and what is about something else."""
+    """An addition, a question, a numbered line, code, a fact, a heading, and what is about something else."""
     text = told("Hello.", "Never email me about the order.", later).text
     assert "- Never email me about the order.\n" in f"{text}\n"
     assert "was:" not in text
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_sentence_with_three_characters_of_code_revises() -> None:
+    """Brackets in prose make no code of it."""
+    later = "On reflection email about [(order] is fine."
+    assert told("Hello.", RULE, later).text == f"Goal: Hello.\nRules:\n- {later} (was: {RULE})"
 
 
 @pytest.mark.requirement("S3.23")
@@ -258,17 +271,23 @@ def test_the_last_sentence_that_is_compared_revises(rule: str, other: str, befor
 
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
-    ("rule", "later"),
+    ("rule", "later", "shown"),
     [
-        ("The hotel should be near the harbor.", "Instead the hotel should be near the station."),
-        ("Keep the hotel under 120 dollars.", "Keep the hotel under 150 dollars."),
+        (
+            "The hotel should be near the harbor.",
+            "Instead the hotel should be near the station.",
+            "The hotel should be near the harbor. (later: Instead the hotel should be near the station.)",
+        ),
+        (
+            "Keep the hotel under 120 dollars.",
+            "Keep the hotel under 150 dollars.",
+            "Keep the hotel under 150 dollars. (was: Keep the hotel under 120 dollars.)",
+        ),
     ],
 )
-def test_a_preference_is_revised_like_a_ban(rule: str, later: str) -> None:
+def test_a_preference_is_revised_like_a_ban(rule: str, later: str, shown: str) -> None:
     """A single word or a changed number is enough for a revision."""
-    text = told("Hello.", rule, later).text
-    assert f"(was: {rule})" in text or f"{rule} (later: {later})" in text
-    assert f"- {rule}\n" not in f"{text}\n"
+    assert told("Hello.", rule, later).text == f"Goal: Hello.\nRules:\n- {shown}"
 
 
 @pytest.mark.requirement("S3.23")

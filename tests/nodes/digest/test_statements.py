@@ -143,10 +143,21 @@ def test_statements_do_not_displace_rules() -> None:
 @pytest.mark.requirement("S3.23")
 def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out() -> None:
     """Identifiers are facts, and a question of the assistant states nothing."""
-    messages = [
-        AIMessage("The order ORD-4411 was packed by our colleagues. Shall our courier deliver tomorrow evening?")
-    ]
-    assert not statements(messages, 0)
+    said = "The order ORD-4411 was packed by our colleagues. Shall our courier deliver tomorrow evening?"
+    for text in (
+        said,
+        '"Is the old orchard fence gone now?"',
+        "果园现在变成草地了吗？",
+        "هل اختفى السياج القديم من هنا؟",
+    ):
+        assert not statements([AIMessage(text)], 0)
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_statement_has_four_words_or_six_chinese_characters() -> None:
+    """A shorter sentence states too little. Two Chinese characters count as one word."""
+    said = "Fence is gone. The fence is gone. 果园变草地。 果园变成草地。"
+    assert [entry.value for entry in statements([AIMessage(said)], 0)] == ["The fence is gone.", "果园变成草地。"]
 
 
 @pytest.mark.requirement("S3.23")

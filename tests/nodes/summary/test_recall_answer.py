@@ -133,6 +133,10 @@ def test_a_long_line_is_cut_between_words() -> None:
     assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
     assert pieces_of("one\ntwo", 5) == ["one\n", "two"]
     assert pieces_of("aaaaa bbbbb ccc", 5) == ["aaaaa ", "bbbbb ", "ccc"]
+    assert pieces_of("aaaaaa bbb", 5) == ["aaaaa", "a bbb"]
+    assert pieces_of("a bbbbbb", 5) == ["a ", "bbbbb", "b"]
+    assert pieces_of(" aaaaaa", 5) == [" aaaa", "aa"]
+    assert pieces_of("aa bb", 5) == ["aa bb"]
     assert pieces_of("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
     assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']
 
