@@ -233,7 +233,7 @@ def _state(messages: list[AnyMessage], trigger: str) -> CompactionState:
     """
     return {
         "messages": messages,
-        "compaction": {"step": "selective_compaction", "route": "model", "trigger": trigger},
+        "compaction": {"trigger": trigger},
         "memory": {},
         "compaction_request": None,
     }
