@@ -64,6 +64,16 @@ def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_ta
     assert lead(loop, pace=pace) == steps * STEP
 
 
+@pytest.mark.requirement("S3.12")
+@pytest.mark.parametrize(("words", "expected"), [((90, 50, 30), 59), ((90, 30, 50), 59), ((30, 50, 90), 99)])
+def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...], expected: int) -> None:
+    """Each step is a result, which costs its words and 4 tokens more, and a call of 5 tokens."""
+    loop: list[AnyMessage] = [HumanMessage(filler(100)), asks("call-0")]
+    for number, size in enumerate(words):
+        loop += [result(f"call-{number}", filler(size)), asks(f"call-{number + 1}")]
+    assert lead(loop) == expected
+
+
 @pytest.mark.requirement("S0.22")
 def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_preparation() -> None:
     """It is no failure of the summarizer."""

@@ -240,11 +240,13 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
 
 
 @pytest.mark.requirement("S3.23")
-def test_an_entry_may_fill_the_record_to_its_last_byte() -> None:
-    """A record without entries takes 64 bytes. Each entry adds the bytes of its row and of a comma."""
-    entry = Entry("Rules", 3, 2.0, "Never book me a seat at the back.")
+@pytest.mark.parametrize(
+    ("rule", "size"), [("Never book me a seat at the back.", 53), ("不要周一的航班。", 44)], ids=["en", "zh"]
+)
+def test_an_entry_may_fill_the_record_to_its_last_byte(rule: str, size: int) -> None:
+    """A record without entries takes 64 bytes. Each entry adds the bytes of its row in UTF-8 and of a comma."""
+    entry = Entry("Rules", 3, 2.0, rule)
     whole = pack([entry], [0], 4, 400)
-    size = record_bytes(whole["entries"][0]) + 1
     assert pack([entry], [0], 4, 64 + size) == whole
     assert pack([entry], [0], 4, 63 + size)["entries"] == []
 

@@ -444,6 +444,10 @@ def test_a_step_names_the_call_and_as_many_arguments_as_fit() -> None:
     (long,) = steps([asks("a", **{f"key{n}": "x" * 20 for n in range(9)})], 0)
     shown = ", ".join(f"key{n} {'x' * 20}" for n in range(3))
     assert long.value == f"read {shown}, …"
+    assert [[entry.value for entry in steps([asks("a", a="x" * 61, b="y" * size)], 0)] for size in (28, 29)] == [
+        [f"read a {'x' * 59}…, b {'y' * 28}"],
+        [f"read a {'x' * 59}…, …"],
+    ]
     again = steps([asks("a", n=1), asks("b", n=2), asks("c", n=1)], 4)
     assert [(entry.at, entry.value) for entry in again] == [(5, "read n 2"), (6, "read n 1")]
     assert [entry.value for entry in steps([asks("a")], 0)] == ["read"]
@@ -457,6 +461,24 @@ def test_an_identifier_that_only_the_assistant_mentions_is_worth_less() -> None:
     spoken: list[list[AnyMessage]] = [[AIMessage(said)], [HumanMessage(said)], [HumanMessage(said), AIMessage(said)]]
     worth = [max(entry.worth for entry in facts(old, 0)) for old in spoken]
     assert worth == sorted(set(worth))
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("said", "worth"),
+    [
+        ("Never call me.", 2.4),
+        ("Keep it under ten euros.", 2.1),
+        ("Would you never call me?", 0.8 * 2.1),
+        ("Please answer in French.", 0.15),
+        ("Could you keep it under ten euros?", 0.8 * 0.15),
+    ],
+)
+def test_a_rule_in_the_form_of_a_question_is_worth_less(said: str, worth: float) -> None:
+    """A ban is worth more than a limit, and a limit more than a wish; a question is weaker, and loses a fifth."""
+    (found,) = rules([user(said)], 0)
+    assert found.value == said
+    assert found.worth == pytest.approx(worth)
 
 
 @pytest.mark.requirement("S3.23")

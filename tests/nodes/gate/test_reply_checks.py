@@ -83,6 +83,8 @@ RECORD = "The user asked for a cache of 2 GB. Eviction works. Metrics are still 
 LINES = "import os\nimport sys\nprint(os.sep)"
 CODE = f"```python\n{LINES}\n```"
 FINE = "It costs 4 euros. It is valid on Mondays. It is green. It is small."
+COPIED = "record between <summary> and </summary>, and nothing outside."
+"""The last eight words of a prompt: two thirds of a text of twelve words."""
 STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot continue without it."
 
 
@@ -133,6 +135,7 @@ STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot 
         ("No conversation was provided.", "no_content", "The user said that no conversation was provided."),
         (FIVE_SECTIONS.system, "prompt_echo", f"{FIVE_SECTIONS.system.splitlines()[9]}\n{RECORD}"),
         (FIVE_SECTIONS.update, "prompt_echo", "An earlier record exists, the user says."),
+        (f"The user wrote this: whole {COPIED}", "prompt_echo", f"The user wrote this: {COPIED}"),
         (LOG, "transcript_echo", f"{RECORD}\nGreetings:\n{LOG}{RECORD}\n{RECORD}"),
         (LOG, "transcript_echo", LOG.replace("Assistant: hello", "User: wants two of them")),
         ('<message role="user">\nhi', "transcript_echo", 'The parser splits at `<message role="user">`.'),

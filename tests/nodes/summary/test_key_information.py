@@ -116,6 +116,11 @@ def test_the_first_takes_what_the_others_do_not_need() -> None:
     kept = fitted({"goal": long, "own": long}, 100, WORDS)
     assert WORDS.text(section("goal", kept["goal"])) == 50
     assert frame < 50
+    size = WORDS.text(section("goal", long))
+    assert [fitted({"goal": long}, most, WORDS)["goal"] for most in (size, size - 1)] == [
+        long,
+        f"{' '.join(['a'] * 193)}\n[... cut; 200 tokens in all]",
+    ]
     assert fitted({"goal": "<" * 300}, 40, COUNTER) == {} or COUNTER.text(section("goal", "<" * 300)) > 40
 
 
