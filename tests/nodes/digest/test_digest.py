@@ -241,14 +241,26 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
 
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
-    ("rule", "size"), [("Never book me a seat at the back.", 53), ("不要周一的航班。", 44)], ids=["en", "zh"]
+    ("entry", "names", "row", "size"),
+    [
+        (Entry("Rules", 3, 2.4, "No seat at the back."), [""], [1, 3, 0, 0, 0, 2400, "No seat at the back."], 40),
+        (Entry("Rules", 3, 2.4, "不要周一的航班。"), [""], [1, 3, 0, 0, 0, 2400, "不要周一的航班。"], 44),
+        (
+            Entry("Facts", 3, 0.5, "KX-1", path="order", row="2", key="item"),
+            ["", "order", "item"],
+            [3, 3, 1, 1, 2, 500, "KX-1"],
+            38,
+        ),
+    ],
+    ids=["en", "zh", "with-names"],
 )
-def test_an_entry_may_fill_the_record_to_its_last_byte(rule: str, size: int) -> None:
-    """A record without entries takes 64 bytes. Each entry adds the bytes of its row in UTF-8 and of a comma."""
-    entry = Entry("Rules", 3, 2.0, rule)
-    whole = pack([entry], [0], 4, 400)
-    assert pack([entry], [0], 4, 64 + size) == whole
-    assert pack([entry], [0], 4, 63 + size)["entries"] == []
+def test_an_entry_may_fill_the_record_to_its_last_byte(
+    entry: Entry, names: list[str], row: list[Any], size: int
+) -> None:
+    """A record without entries takes 64 bytes. An entry adds its row and its names in UTF-8, each with a comma."""
+    whole = pack([entry], [0], 4, 64 + size)
+    assert whole == {"v": 1, "count": 4, "names": names, "entries": [row]}
+    assert pack([entry], [0], 4, 63 + size) == {"v": 1, "count": 4, "names": [""], "entries": []}
 
 
 @pytest.mark.requirement("S3.23")
