@@ -68,8 +68,10 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
     found, changed, waited = (yield from _read(context, place)), Update(), 0.0
-    found = yield from _ended(context, place, found)
-    if found is not None and _may_end(context, found):
+    is_worked_on = False
+    if found is not None and found.is_under_way:
+        found, is_worked_on = yield from _looked(context, place, found)
+    if found is not None and is_worked_on:
         if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
             return Ahead(waits=True)
@@ -94,30 +96,29 @@ def _read(context: NodeContext, place: Place) -> Effects[Preparation | None]:
         return None
 
 
-def _ended(context: NodeContext, place: Place, found: Preparation | None) -> Effects[Preparation | None]:
-    """Read the preparation again if it was under way and nobody works on it now: it may have ended since then."""
-    if found is None or not found.is_under_way or _may_end(context, found):
-        return found
-    return (yield from _read(context, place))
+def _looked(context: NodeContext, place: Place, before: Preparation) -> Effects[tuple[Preparation | None, bool]]:
+    """Return a preparation as it is now, and whether somebody still works on it.
 
-
-def _may_end(context: NodeContext, found: Preparation) -> bool:
-    """Whether somebody still works on the summary: this process, or another one that may run."""
-    if not found.is_under_way:
-        return False
-    return is_working_on(found.compaction_id) if found.owner == owner() else found.may_end(context.now())
+    It is read after the look at its worker, so that a result is not missed. While this process works on it, it is not
+    read.
+    """
+    if before.owner == owner() and is_working_on(before.compaction_id):
+        return before, True
+    now = yield from _read(context, place)
+    if now is None or not now.is_under_way:
+        return now, False
+    return now, is_working_on(now.compaction_id) if now.owner == owner() else now.may_end(context.now())
 
 
 def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, float]]:
     """Wait until the summary is there or cannot be expected any more; return it, and the seconds that it took."""
     began, pause, left = time.monotonic(), _FIRST_PAUSE_S, context.settings.summary_deadline_s
     now: Preparation | None = found
-    while now is not None and _may_end(context, now) and time.monotonic() - began < left:
+    is_worked_on = True
+    while now is not None and is_worked_on and time.monotonic() - began < left:
         yield from _slept(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
-        if not is_working_on(now.compaction_id):
-            now = yield from _read(context, place)
-    now = yield from _ended(context, place, now)
+        now, is_worked_on = yield from _looked(context, place, now)
     waited = time.monotonic() - began
     ready = now is not None and not now.is_under_way and not now.has_failed
     record("preparation.wait", waited, {"ready": ready})

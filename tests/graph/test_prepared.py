@@ -368,10 +368,10 @@ async def test_only_the_time_that_nobody_waited_is_told(
 @pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize(
     ("last_look", "states"),
-    [(1, ["swapped"]), (4, ["joined", "swapped"]), (5, ["joined", "swapped"])],
-    ids=["before-it-waits", "while-it-waits", "when-it-decides-to-go-on-waiting"],
+    [(1, ["swapped"]), (2, ["joined", "swapped"]), (3, ["joined", "swapped"])],
+    ids=["before-it-waits", "after-its-first-pause", "after-its-second-pause"],
 )
-def test_a_summary_that_comes_between_two_looks_at_its_worker_is_read(
+def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
     stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, last_look: int, states: list[str]
 ) -> None:
     """When the worker thread has ended, the turn reads the result of the preparation before it continues."""
