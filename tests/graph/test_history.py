@@ -9,6 +9,7 @@ from langgraph_compaction.checkpoint import Database, SQLAlchemySaver, UnknownAt
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.history import diff
+from langgraph_compaction.graph.preview import Preview
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
@@ -94,12 +95,18 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert values(graph) == before
     assert summarizer.received == []
     assert CompactionThread(graph, CONFIG).history() == []
-    assert seen.summary
-    assert seen.tokens_selected < seen.tokens_after_about <= seen.ceiling
-    sizes = f"{seen.tokens_before} -> about {seen.tokens_after_about} tokens"
-    assert (
-        repr(seen) == f"<Preview {seen.strategy}, {sizes}, {len(seen.dropped)} dropped, {len(seen.clipped)} clipped>"
+    assert seen == Preview(
+        strategy="selective+model",
+        tokens_before=875,
+        tokens_selected=119,
+        summary=True,
+        tokens_after_about=178,
+        ceiling=874,
+        floor=2,
+        dropped=before["messages"][:14],
+        clipped=[],
     )
+    assert repr(seen) == "<Preview selective+model, 875 -> about 178 tokens, 14 dropped, 0 clipped>"
     graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]

@@ -46,6 +46,8 @@ async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     await go.invoke(graph, said("hello"))
     name = CompactionThread(graph, CONFIG).pin(text="answer in French")
     assert graph.get_state(CONFIG).next == ()
+    CompactionThread(graph, CONFIG).compact()
+    assert len(model.received) == 1, "the model does not answer it"
     await go.invoke(graph, full())
     assert "answer in French" in texts(model.received[-1])
     assert [(found.text, found.message_id, found.whole) for found in CompactionThread(graph, CONFIG).pins()] == [
@@ -126,7 +128,7 @@ async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None
 
 @pytest.mark.requirement("S2.36")
 def test_what_cannot_be_pinned_is_refused() -> None:
-    """Neither and both, a message that is not there, and more than half of the room."""
+    """Neither and both, a message that is not there, and more than half of the room; half of it is not too much."""
     graph = agent()
     graph.invoke({"messages": rounds(1)}, CONFIG)
     before, thread = values(graph), CompactionThread(graph, CONFIG)
@@ -136,10 +138,13 @@ def test_what_cannot_be_pinned_is_refused() -> None:
                 change(**wrong)
     with pytest.raises(SettingsError, match="no message 'elsewhere'"):
         CompactionThread(graph, CONFIG).pin(message_id="elsewhere")
-    with pytest.raises(SettingsError, match="may hold 500 of a room of 1000"):
-        CompactionThread(graph, CONFIG).pin(text=filler(500))
+    with pytest.raises(SettingsError) as raised:
+        thread.pin(text=filler(497))
+    assert str(raised.value) == "pins would hold 501 tokens, and may hold 500 of a room of 1000: pin less"
     assert values(graph) == before
     assert records_of(graph).history("thread") == []
+    thread.pin(text=filler(496))
+    assert [found.text for found in thread.pins()] == [filler(496)]
 
 
 @pytest.mark.requirement("S2.36")

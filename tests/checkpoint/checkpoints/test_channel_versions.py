@@ -165,8 +165,9 @@ def test_versions_of_every_form_go_on(form: str, ours: SQLAlchemySaver) -> None:
     assert gone_on(ours) == gone_on(theirs)
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_thread_is_rewritten_in_the_form_it_has(ours: SQLAlchemySaver) -> None:
-    """What the command line writes behind a checkpoint of another saver has versions that sort behind its own."""
+    """The command line gives versions and a step that follow those of another saver's checkpoint."""
     theirs = InMemorySaver()
     begun(theirs)
     carried(theirs, ours)
@@ -179,3 +180,8 @@ def test_a_thread_is_rewritten_in_the_form_it_has(ours: SQLAlchemySaver) -> None
     assert again.checkpoint["channel_values"]["compaction"] == {"epoch": 1}
     before = max(found.checkpoint["channel_versions"].values())
     assert again.checkpoint["channel_versions"]["compaction"] > before
+    assert again.metadata == {**found.metadata, "source": "update", "step": found.metadata["step"] + 1}
+    bare: Any = ({}, {"step": 4, "parents": {"": "1"}})
+    for given, step, parents in zip(bare, (0, 5), ({}, {"": "1"}), strict=True):
+        rewrite(ours, again._replace(metadata=given), {})
+        assert newest(ours, "1").metadata == {"source": "update", "step": step, "parents": parents}

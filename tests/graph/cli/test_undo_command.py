@@ -62,11 +62,15 @@ def graph(db: str) -> Any:
 def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
     """The originals stand again, the ledger tells, nothing is compacted until it is released."""
     whole, head = CompactionThread(graph, CONFIG).transcript(), standing(graph)["head"]
+    before = graph.get_state(CONFIG)
     assert call("undo", THREAD, "--db", db, "--force", width=60).stdout == (
         f"undone: {head}. 20 messages are in view, about 3,286 tokens (trigger 800, limit 1,000). "
         f"Automatic compactions pause until `release {THREAD}`.\n"
     )
-    assert frozen(values(graph)["messages"]) == frozen(whole)
+    after = graph.get_state(CONFIG)
+    assert after.metadata == {"source": "update", "step": before.metadata["step"] + 1, "parents": {}}
+    assert (after.parent_config, after.next) == (before.config, ())
+    assert frozen(after.values["messages"]) == frozen(whole)
     assert standing(graph)["held"]
     assert verdicts(graph)[-1] == "undone"
     assert call("history", THREAD, "--db", db).stdout.count(head[:8]) == 2, "the row of the undo names what it undid"
