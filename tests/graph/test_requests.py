@@ -1,16 +1,17 @@
 """What a person asks for by a run's input: in a graph of ours, in a parent, and in LangChain's agent."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.graph import CompactionState, CompactionThread, RequestError, as_node
 from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.nodes.compaction_request import CompactionRequest, RequestChannel
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
@@ -144,6 +145,27 @@ async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
     assert verdicts(graph) == ["committed", "committed"]
     assert values(graph)["messages"][-1].type == "ai"
     assert "compaction_request" not in values(graph)
+
+
+class Own(MessagesState):
+    """The state of a parent that has another channel under the name of ours."""
+
+    compaction: str
+    compaction_request: Annotated[CompactionRequest | None, RequestChannel]
+
+
+@pytest.mark.requirement("S2.56")
+async def test_what_is_no_request_leaves_a_parents_own_channel_as_it_is(go: Drive, build: Any) -> None:
+    """With `persist="subgraph"`, the node writes only the parent's messages and clears the request."""
+    parent = StateGraph(Own)
+    parent.add_node("assistant", as_node(build(checkpointer=None), persist="subgraph"))
+    parent.add_edge(START, "assistant")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, {**said("hello"), "compaction": "of waste paper"})
+    before = values(graph)
+    await go.invoke(graph, wish(release=False))
+    assert values(graph) == before
+    assert before["compaction"] == "of waste paper"
 
 
 @pytest.mark.requirement("S2.56")

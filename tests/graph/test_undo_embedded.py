@@ -92,9 +92,10 @@ def test_what_a_parent_cannot_do_without_the_channels_says_so() -> None:
     assert "ru0-7" in thread.recall("ru0-7")
 
 
+@pytest.mark.requirement("S2.36", "S2.51")
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronous: bool) -> None:
-    """A parent with tools: after `call_model` a function chooses, and it expects an answer of the model."""
+    """A parent with tools: after `compact` and `call_model` functions choose, which expect a turn that goes on."""
     seen: list[str] = []
 
     def route(state: CompactionState) -> str:
@@ -102,13 +103,17 @@ async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronou
         seen.append(last.type)
         return "tools" if last.tool_calls else END  # type: ignore[union-attr] # as users write it
 
+    def onward(state: CompactionState) -> str:
+        seen.append(state["messages"][-1].type)
+        return "call_model"
+
     compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
     builder = StateGraph(CompactionState)
     builder.add_node("compact", as_node(compaction))
     builder.add_node("call_model", lambda _: {"messages": [AIMessage("noted")]})
     builder.add_node("tools", lambda _: {"messages": []})
     builder.add_edge(START, "compact")
-    builder.add_edge("compact", "call_model")
+    builder.add_conditional_edges("compact", onward)
     builder.add_conditional_edges("call_model", route)
     builder.add_edge("tools", "compact")
     parent = builder.compile(checkpointer=InMemorySaver())
@@ -124,12 +129,12 @@ async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronou
         thread.pin(text="Never ship on Sundays.")
         thread.undo(force=True)
         thread.release()
-    assert seen == ["ai"]
+    assert seen == ["human", "ai"]
     assert parent.get_state(CONFIG).next == ()
     assert [row.verdict for row in thread.history()] == ["committed", "undone"]
     held = values(parent)["messages"]
     assert frozen(held[: len(given)]) == frozen(given)
     assert [message.text for message in held[len(given) :]] == ["noted", "Never ship on Sundays."]
     parent.invoke({"messages": [("user", "and now?")]}, CONFIG)
-    assert seen == ["ai", "ai"]
+    assert seen == ["human", "ai"] * 2
     assert values(parent)["messages"][-1].text == "noted"

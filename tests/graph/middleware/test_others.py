@@ -274,9 +274,10 @@ async def test_what_others_leave_out_is_left_out_though_the_state_keeps_no_ids(g
 
 
 @pytest.mark.requirement("S0.14")
-async def test_what_a_compaction_clipped_stays_so_in_an_edited_request(go: Drive) -> None:
+@pytest.mark.parametrize("first", [[], [Bare()]], ids=["with ids", "without ids"])
+async def test_what_a_compaction_clipped_stays_so_in_an_edited_request(go: Drive, first: list[Any]) -> None:
     """Other middleware that hands on copies of the messages does not bring back what was too large."""
-    others = [Changes(lambda r: r.override(messages=[message.model_copy() for message in r.messages]))]
+    others = [*first, Changes(lambda r: r.override(messages=[message.model_copy() for message in r.messages]))]
     model = ScriptedModel(replies=[calls(("look", {"n": 3_000})), CALM])
     graph = agent(model, tools=[look], others=others)
     await go.invoke(graph, said("go", "q"))
