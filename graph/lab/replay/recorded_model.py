@@ -38,7 +38,7 @@ class Playback:
     results: dict[str, list[ToolMessage]] = field(default_factory=dict[str, list[ToolMessage]])
     """Results of the last answer's calls, by call id and in the order of the calls."""
     strays: list[AnyMessage] = field(default_factory=list[AnyMessage])
-    """Results recorded after the last answer that belong to none of that answer's calls."""
+    """Recorded results that belong to no call of the answer before them; they are said with the next input."""
 
     @property
     def over(self) -> bool:
@@ -71,12 +71,14 @@ class Playback:
         messages = self.recording.messages
         if index >= len(messages) or not isinstance(said := messages[index], AIMessage):
             raise RecordingEndedError
-        self.cursor += 1
         self._lay_out_results(index)
         return index, said.model_copy()
 
     def _lay_out_results(self, index: int) -> None:
-        """Keep the results of the answer's calls for the tools; any other results become input of the next turn."""
+        """Move on behind the answer and its results, and keep the results of its calls for the tools.
+
+        Any other results become input of the next turn.
+        """
         messages, end = self.recording.messages, index + 1
         while end < len(messages) and isinstance(messages[end], ToolMessage):
             end += 1
@@ -87,7 +89,7 @@ class Playback:
             if place is not None:
                 found = cast("ToolMessage", view.messages[place])
                 self.results.setdefault(call_id or "", []).append(found)
-        self.strays = [view.messages[place] for place in sorted(view.orphans)]
+        self.strays += [view.messages[place] for place in sorted(view.orphans)]
         self.cursor = end
 
     def result(self, request: ToolCallRequest, _execute: Callable[..., Any]) -> ToolMessage | Command[Any]:

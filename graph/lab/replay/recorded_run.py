@@ -49,7 +49,8 @@ class Options:
     usage_bias: bool = False
     """Whether the replayed model reports its usage in the tokens of a provider, whose tokenizer differs from ours.
 
-    The ratio between the two counts is taken from the recording (see `bias_of`).
+    The ratio between the two counts is taken from the recording (see `bias_of`), but is at least 1. If a provider
+    counted fewer tokens than we do, a full request would be over the limit in ours.
     """
     database: Database
     counter: TokenCounter
@@ -82,7 +83,7 @@ class Player:
         self.overhead = schema_tokens(self.schemas, counter)
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
         rest = total(counter, messages) - system
-        self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
+        self.bias = max(1.0, bias_of(self.recording, counter)) if self.options.usage_bias else 1.0
         name = self.recording.name
         self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
         self.report.preset = self.options.settings.preset
@@ -99,7 +100,7 @@ class Player:
             bias=self.bias,
             receive=self._received,
         )
-        window = math.floor(self.report.limit * max(1.0, self.bias))
+        window = math.floor(self.report.limit * self.bias)
         sizes = {"context_window": window, "output_reserve": 0, "require_confirmation": False}
         sizes["summary_ahead"] = False  # nobody pauses to type, so a replay would differ from run to run
         return create_compacting_agent(
@@ -123,7 +124,7 @@ class Player:
     def steps(self) -> Iterator[int]:
         """Play turn by turn; yield after each turn the number of recorded messages played so far."""
         # the first turn gets the ratio of the model's token counts to ours; a graph learns it from reported usage
-        known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
+        known: dict[str, Any] = {"compaction": {"calibration": {"recorded": self.bias}}}
         while not self.playback.over:
             inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
@@ -158,7 +159,7 @@ class Player:
 
     def _leave_out_answer(self, state: dict[str, Any]) -> None:
         """Remove the graph's own answer to an input that it refused: the recording has another answer."""
-        messages: list[BaseMessage] = state.get("messages") or []
+        messages: list[BaseMessage] = state.get("messages", [])
         if messages and str(messages[-1].id).startswith(NOT_SENT_ID):
             gone = RemoveMessage(id=str(messages[-1].id))
             self.graph.update_state(self.config, {"messages": [gone]}, as_node="model")
@@ -195,7 +196,7 @@ class Player:
         whole = records.transcript(self.report.thread, "", messages, head=head)
         self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
         self.report.needed, self.report.kept = self.needed.needed, self.needed.kept
-        self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / max(1.0, self.bias))
+        self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.bias)
         self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()

@@ -1,16 +1,23 @@
 """How a recording is played: what counts as a valid request, and how the stand-in model counts."""
 
+import json
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.graph.lab.replay.recorded_model import USAGE_BIAS, Playback, RecordingEndedError, bias_of
-from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
+from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired, schema_tokens
+from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.gate.reply_checks import Reply
+from tests.fakes import ReplyingSummarizer
+from tests.graph.cli.replaying import READ
 from tests.histories import asks, result, text_rounds, user
 from tests.recount import unpaired
 
@@ -77,6 +84,208 @@ def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
     playback = Playback(Recording(name="r", messages=messages))
     playback.inputs()[0].id = "given"
     assert messages[0].id is None
+
+
+def told(count: int, words: int) -> tuple[AnyMessage, ...]:
+    """Return a system message, and rounds of a question, a call, a result of so many words, and an answer."""
+    said: list[AnyMessage] = [SystemMessage("You read files.")]
+    for number in range(count):
+        found = " ".join(f"word-{number}-{word}" for word in range(words))
+        said += [HumanMessage(f"What stands in file-{number}.txt?"), asks(f"c{number}", path=f"file-{number}.txt")]
+        said += [result(f"c{number}", found), AIMessage(f"It begins with word-{number}-0.")]
+    return tuple(said)
+
+
+@pytest.fixture
+def player() -> Iterator[Callable[..., Player]]:
+    """Return a function from a recording, `observe` and the options to a player that counts words."""
+    with Database.open("memory") as database:
+        database.setup()
+
+        def made(recording: Recording, observe: Any = None, **options: Any) -> Player:
+            return Player(recording, Options(database=database, counter=WORDS, **options), observe=observe)
+
+        yield made
+
+
+SIZES = (15, 65, 81, 131, 147, 197)
+"""Words of the requests of `told(3, 40)`, and four a message: 15 of the prompt and a question, 50 a call with its
+result, and 16 an answer and the next question."""
+ANSWERS = (6, 8) * 3
+"""Words of the answers to them, and four a message."""
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("tools", "schema"), [((), 0), ((READ,), 10)], ids=["no tools", "a tool of ten words"])
+def test_a_conversation_as_large_as_the_window_is_reported_whole(
+    player: Callable[..., Player], tools: tuple[Any, ...], schema: int
+) -> None:
+    """The largest request is exactly as large as the limit, which is not over it."""
+    recording = Recording(name="r", messages=told(3, 40), tools=tools)
+    played = player(recording, window=str(197 + schema), settings=CompactionSettings(enabled=False))
+    sent: list[dict[str, Any]] = []
+    played.on_request = sent.append
+    assert list(played.steps()) == [5, 9, 13]
+    assert json.loads(played.report.as_json()) == {
+        "file": "r",
+        "preset": "selective",
+        "turns": 3,
+        "requests": 6,
+        "limit": 197 + schema,
+        "max_request_tokens": 197 + schema,
+        "invalid_requests": 0,
+        "over_window_requests": 0,
+        "refused_turns": 0,
+        "lost_messages": 0,
+        "trigger": int(0.8 * (197 + schema)),
+        "tokens_sent": sum(SIZES) + 6 * schema,
+        "needed": 3,
+        "kept": 3,
+        "messages": 13,
+        "rounds": 3,
+        "compactions": [],
+    }
+    assert played.report.sizes == [size + schema for size in SIZES]
+    assert (played.report.recorded, played.report.archived, played.report.flawless) == (13, 0, True)
+    about = {"file": "r", "limit": 197 + schema, "tools": list(tools)}
+    expected = [to_openai(recording.messages[:answer]) for answer in (2, 4, 6, 8, 10, 12)]
+    assert sent == [{**about, "request": n, "messages": messages} for n, messages in enumerate(expected, 1)]
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> None:
+    """A request as large as the reported limit is not; the graph is built with a larger window."""
+    played = player(Recording(name="r", messages=told(3, 40)), window="1000")
+    played.report.limit = 131
+    report = played.play()
+    assert (report.over_window_requests, report.flawless) == (2, False)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("slope", "usage_bias", "ratio"), [(2.0, True, 2.0), (1.5, True, 1.5), (0.5, True, 1.0), (2.0, False, 1.0)]
+)
+def test_the_model_reports_usage_in_the_tokens_of_the_recorded_provider(
+    player: Callable[..., Player], slope: float, usage_bias: bool, ratio: float
+) -> None:
+    """Request and answer by that ratio, at least 1, if asked for; limit, trigger and sizes stay in words."""
+    told_so_far = [size + said for size, said in zip(SIZES, ANSWERS, strict=True)]
+    usage = {answer: int(slope * size) for answer, size in zip((2, 4, 6, 8, 10, 12), told_so_far, strict=True)}
+    states: list[dict[str, Any]] = []
+    recording = Recording(name="r", messages=told(3, 40), usage=MappingProxyType(usage))
+    report = player(recording, states.append, window="1000", usage_bias=usage_bias).play()
+    answers = [one.model_dump()["usage_metadata"] for one in states[-1]["messages"] if isinstance(one, AIMessage)]
+    for part, sizes in (("input_tokens", SIZES), ("output_tokens", ANSWERS)):
+        assert [one[part] for one in answers] == pytest.approx([ratio * size for size in sizes], abs=0.5)
+    assert all(one["total_tokens"] == one["input_tokens"] + one["output_tokens"] for one in answers)
+    assert (report.limit, report.trigger, tuple(report.sizes)) == (1000, 800, SIZES)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
+    player: Callable[..., Player], slope: float
+) -> None:
+    """Neither one that counts fewer tokens than we do nor one that counts more, also in a turn of many calls."""
+    messages: list[AnyMessage] = [SystemMessage("You read files."), HumanMessage("Go.")]
+    usage: dict[int, int] = {}
+    for number in range(6):
+        messages += [asks(f"c{number}", path=f"file-{number}.txt"), result(f"c{number}", "word " * 40)]
+        usage[len(messages) - 2] = int(slope * (18 + 50 * number))
+    messages.append(AIMessage("done"))
+    recording = Recording(name="r", messages=tuple(messages), usage=MappingProxyType(usage))
+    report = player(recording, window="200", usage_bias=True).play()
+    assert (report.requests, report.turns, report.lost_messages, report.flawless) == (7, 1, 0, True)
+    assert report.committed >= 1
+    assert report.sizes[:3] == [12, 62, 112]
+    assert report.max_request_tokens <= report.limit == 200
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
+    """Before any usage is reported, an input over our limit is refused, as it is without the ratio."""
+    messages = (user("word " * 296), AIMessage("a"), user("b"), AIMessage("c"), user("d"), AIMessage("e"))
+    recording = Recording(name="r", messages=messages, usage=MappingProxyType({1: 610, 3: 630, 5: 650}))
+    for usage_bias in (False, True):
+        report = player(recording, window="200", usage_bias=usage_bias).play()
+        assert (report.turns, report.refused_turns, report.over_window_requests) == (3, 1, 0)
+
+
+@pytest.mark.requirement("S3.23")
+def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
+    """Each summary is written in the turn that needs it, also by settings that ask a person first."""
+    for asks_first in (False, True):
+        summarizer = ReplyingSummarizer(Reply(content="<summary>They talked about files.</summary>"))
+        settings = CompactionSettings(require_confirmation=asks_first, summary_ahead=True)
+        played = player(
+            Recording(name="r", messages=told(8, 40)), window="50%", summarizer=summarizer, settings=settings
+        )
+        report = played.play()
+        assert {(row.verdict, row.summary_calls) for row in report.attempts} == {("committed", 1)}
+        assert len(summarizer.requests) == report.committed > 2
+        assert report.asks == asks_first
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[..., Player]) -> None:
+    """In place of the graph's own; the answer's calls are answered, and the conversation goes on."""
+    refused = HumanMessage("and so on " * 300)
+    messages: tuple[AnyMessage, ...] = (SystemMessage("be brief"), HumanMessage("go"), AIMessage("ok"), refused)
+    messages += (asks("c"), result("c", "x y"), AIMessage("done"), HumanMessage("next"), AIMessage("fine"))
+    states: list[dict[str, Any]] = []
+    played = player(Recording(name="r", messages=messages), states.append, window="100")
+    assert list(played.steps()) == [3, 4, 7, 9]
+    notice, *others = [one for one in states[-1]["messages"] if one.text.startswith("[This message was not")]
+    assert others == []
+    assert to_openai(states[-1]["messages"]) == to_openai([*messages[:3], notice, *messages[4:]])
+    report = played.report
+    assert (report.turns, report.requests, report.refused_turns, report.lost_messages) == (3, 4, 1, 0)
+    assert (report.messages, report.rounds) == (9, 3)
+
+
+@pytest.mark.requirement("S3.23")
+def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player: Callable[..., Player]) -> None:
+    """The notice of a refused input, of more than thirty words, does not fit the window either."""
+    said: tuple[AnyMessage, ...] = (HumanMessage("go"), AIMessage("ok"), HumanMessage("and so on " * 300))
+    said += (asks("c"), result("c", "x y"), AIMessage("done"), HumanMessage("next"), AIMessage("fine"))
+    played = player(Recording(name="r", messages=said), window="30")
+    assert list(played.steps()) == [2, 3, 5, 6, 8]
+    report = played.report
+    assert report.sizes == [5, 5]
+    assert (report.turns, report.refused_turns, report.lost_messages, report.flawless) == (3, 1, 0, True)
+    assert (report.messages, report.rounds) == (2, 1)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("messages", "places"),
+    [
+        ([user("u"), asks("a"), result("a"), result("z"), AIMessage("b"), user("v"), AIMessage("c")], (3, 4)),
+        ([user("u"), asks("a"), result("a"), result("a"), AIMessage("b"), user("v"), AIMessage("c")], (3, 4)),
+        ([user("u"), AIMessage("b"), result("z"), user("v"), AIMessage("c")], (2, 2)),
+        ([user("u"), asks("a"), user("v"), result("a"), AIMessage("c")], (3, 3)),
+    ],
+    ids=["of no call", "a second one", "behind an answer", "a late one"],
+)
+def test_a_result_that_no_call_waits_for_is_said_with_the_next_input(
+    player: Callable[..., Player], messages: list[AnyMessage], places: tuple[int, int]
+) -> None:
+    """Nothing is lost, and no request is invalid; an answer that does not wait for that result comes before it."""
+    states: list[dict[str, Any]] = []
+    report = player(Recording(name="r", messages=tuple(messages)), states.append, window="1000").play()
+    before, after = places
+    stray = messages.pop(before)
+    messages.insert(after, stray)
+    assert to_openai(states[-1]["messages"]) == to_openai(messages)
+    assert (report.turns, report.lost_messages, report.invalid_requests) == (2, 0, 0)
+
+
+@pytest.mark.requirement("S3.23")
+def test_schemas_are_counted_as_they_are_sent() -> None:
+    """As one JSON text with its letters; none of them takes no token."""
+    letters = TextCounter("letters", len)
+    assert schema_tokens([{"name": "lösen"}, {"name": "b"}], letters) == len('[{"name": "lösen"}, {"name": "b"}]')
+    assert schema_tokens([], letters) == 0
 
 
 @pytest.mark.requirement("S4.37")
