@@ -180,6 +180,21 @@ def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("budget", "share"), [(1.0, 1.0), (0.5, 0.5), (0.001, None)])
+def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
+    """Of the messages with the planted sentence; at least one token, so that a context can be measured by it."""
+    seen: list[tuple[int, int]] = []
+
+    def nothing(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
+        seen.append((cap, count(old)))
+        return []
+
+    assert row(nothing, budget)["tokens_over_cap"] == 0.0
+    assert len(seen) == 2 * len(PLACES)
+    assert [cap for cap, _ in seen] == [1 if share is None else int(share * size) for _, size in seen]
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_defect_of_the_recording_is_not_the_policys() -> None:
     """A result of no call that was there before."""
     broken = [*TALK[:3], ToolMessage("lost", tool_call_id="nobody"), *TALK[3:]]

@@ -134,6 +134,46 @@ def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("token", "args", "expected"),
+    [
+        (
+            "PX-1138",
+            {"hall": "H-44", "parcel_number": "PX-1138", "order": "FQ8APE", "gate": "G-12", "note": "the heavy one"},
+            [
+                "parcel number H-44 FQ8APE",
+                "D-91 K-7x K-8x L-5y",
+                "Then send back",
+                "G-12 L-5y H-44 K-8x",
+                "H-44 hall before stand",
+            ],
+        ),
+        (
+            "VC-77",
+            {"note": "refund the fee by voucher VC-77 as they said"},
+            ["note", "refund fee voucher they", "G-12 L-5y H-44 K-8x"],
+        ),
+    ],
+    ids=["other values, and a value alone", "one text"],
+)
+def test_a_view_is_asked_in_the_order_of_the_kinds(token: str, args: dict[str, str], expected: list[str]) -> None:
+    """Five queries, or those for which there are words: key, names beside, words, newest names, and words before."""
+    context = [
+        HumanMessage("The quay keeper wrote about order FQ8APE near dock D-91."),
+        HumanMessage("Crane K-7x and crane K-8x stand before hall H-44, lamps L-5y behind gate G-12."),
+    ]
+    run = run_of(OLD, [HumanMessage("Then please send it back."), asks("b", **args)])
+    assert asked(run, token, context) == expected
+
+
+@pytest.mark.requirement("S3.23")
+def test_who_has_no_words_asks_nothing() -> None:
+    """A view without names, identifiers or a person's words, and a call with nothing but the value in it."""
+    run = run_of(OLD, [asks("b", **{"7": "PX-1138"})])
+    assert asked(run, "PX-1138", [AIMessage("Good.")]) == []
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_handle_beside_related_text_is_tried_first(archive: Archive) -> None:
     """One within 200 characters of two words that the identifier stood beside; no other."""
     name = handle(RUN.old[2])

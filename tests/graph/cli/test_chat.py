@@ -278,11 +278,17 @@ def test_a_real_model_streams_through_the_agent() -> None:
 @pytest.mark.requirement("S4.37")
 def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
     """With --tools the model may read the standard library; the person sees what it asks, and its answer."""
-    with provider({"name": "list_folder", "arguments": '{"path": "json"}'}, "Four modules.") as script:
-        said = heard("What is in json?", args=["--tools"], env=script.env)
-    assert "→ list_folder(path='json')" in [each["text"] for each in of_kind(said, "note")]
-    assert [each["text"].strip() for each in of_kind(said, "answer")] == ["Four modules."]
-    assert "decoder.py" in script.requests[-1]["messages"][-1]["content"]
+    with provider({"name": "list_folder", "arguments": '{"path": "."}'}, "Many modules.") as script:
+        said = heard("What is in the library?", args=["--tools"], env=script.env)
+    assert "→ list_folder(path='.')" in [each["text"] for each in of_kind(said, "note")]
+    assert [each["text"].strip() for each in of_kind(said, "answer")] == ["Many modules."]
+    listed = script.requests[-1]["messages"][-1]["content"].splitlines()
+    library = Path(json.__file__).parents[1]
+    modules = [f"{one.name} {one.stat().st_size}" for one in library.glob("*.py")]
+    assert [line for line in listed if not line.endswith("/")] == sorted(modules)
+    folders = {one.name for one in library.iterdir() if one.is_dir()}
+    unlisted = {"site-packages", "dist-packages", "__pycache__", "lib-dynload"}
+    assert {line[:-1] for line in listed if line.endswith("/")} == folders - unlisted
 
 
 @pytest.mark.requirement("S4.37")

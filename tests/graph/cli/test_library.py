@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from langgraph_compaction.graph.lab.demo import library_tools as tools
 from langgraph_compaction.graph.lab.demo.library_tools import (
     ROOT,
     library_tools,
@@ -21,6 +22,48 @@ def test_a_folder_lists_its_modules_and_packages() -> None:
     assert f"argparse.py {Path(argparse.__file__).stat().st_size}" in listed
     assert "asyncio/" in listed
     assert not {"site-packages/", "__pycache__/"} & set(listed)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a small folder in the place of the standard library, and return it."""
+    for name in ("b.py", "a/c.py", "a/__pycache__/d.py", "site-packages/e.py", "notes.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name}\nwave wave\n" if name == "a/c.py" else "wave\n", encoding="utf-8")
+    monkeypatch.setattr(tools, "ROOT", tmp_path.resolve())
+    return tmp_path
+
+
+@pytest.mark.usefixtures("small")
+def test_only_modules_and_packages_are_listed_and_searched() -> None:
+    """Neither other files nor installed or compiled ones."""
+    assert list_folder.invoke({}) == "a/\nb.py 5"
+    assert list_folder.invoke({"path": "a"}) == "a/c.py 17"
+    found = "2 files match wave\n2 matches, 1 parts: a/c.py\n1 matches, 1 parts: b.py"
+    assert search.invoke({"pattern": "wave"}) == found
+    assert search.invoke({"pattern": "storm"}) == "0 files match storm"
+    assert read_file.invoke({"path": "a/c.py"}) == "a/c.py, part 1 of 1, from line 1\na/c.py\nwave wave\n"
+
+
+def test_a_search_names_sixty_files_at_most(small: Path) -> None:
+    """And says how many there are; files with as many matches stand in the order of their names."""
+    for number in range(tools.MOST_FILES):
+        (small / f"m{number:02}.py").write_text("storm\n", encoding="utf-8")
+    (small / "z.py").write_text("storm storm\n", encoding="utf-8")
+    first, *lines = search.invoke({"pattern": "storm"}).splitlines()
+    assert first == "61 files match storm"
+    names = ["z.py", *(f"m{number:02}.py" for number in range(59))]
+    assert [line.partition(": ")[2] for line in lines] == names
+
+
+def test_a_part_ends_with_the_line_that_fills_it(small: Path) -> None:
+    """A part is as long as it must be; what is left is the last part, and an empty file is one part."""
+    line = "x" * 99 + "\n"
+    least = tools.PART_CHARS // 100
+    for lines, expected in ((0, [0]), (least - 1, [least - 1]), (least, [least]), (2 * least + 1, [least, least, 1])):
+        (small / "long.py").write_text(line * lines, encoding="utf-8")
+        assert [text.count("\n") for text in parts_of(small / "long.py")] == expected
 
 
 def test_the_parts_of_a_file_are_the_file() -> None:

@@ -117,7 +117,9 @@ def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
         {**action(4, "run", thought="I run r1"), **from_model("a")},
         observed(5, "run", "out", cause=4, **from_model("a")),
         observed(6, "error", "no such command"),
-        {**action(7, "finish"), **from_model("b", "r2")},
+        {**action(7, "run"), **from_model("b", "r2")},
+        observed(8, "error", "broken pipe", cause=7, **from_model("b", "r2")),
+        {**action(9, "finish"), **from_model("c", "r3")},
     ]
     read = read_one(tmp_path, [{"instance_id": "repo-1", "history": history}])
     assert read.name == "log#repo-1"
@@ -129,10 +131,17 @@ def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
         ("tool", "out"),
         ("human", "no such command"),
         ("ai", "I run r2"),
+        ("tool", "broken pipe"),
+        ("ai", "I run r3"),
     ]
     assert read.messages[4].additional_kwargs == {"compaction": {"is_meta": True}}
-    assert [call_ids(read.messages[index]) for index in (2, 5)] == [["a"], ["b"]]
-    assert read.usage == {2: 13, 5: 13}
+    assert [call_ids(read.messages[index]) for index in (2, 5, 7)] == [["a"], ["b"], ["c"]]
+    results = [message for message in read.messages if isinstance(message, ToolMessage)]
+    assert [(one.tool_call_id, one.name, one.status) for one in results] == [
+        ("a", "run", "success"),
+        ("b", "run", "error"),
+    ]
+    assert read.usage == {2: 13, 5: 13, 7: 13}
 
 
 @pytest.mark.requirement("S3.23")

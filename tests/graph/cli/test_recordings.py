@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 
 SCHEMA = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -207,14 +208,16 @@ def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: P
 
 @pytest.mark.requirement("S3.23")
 def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path) -> None:
-    """Parts stay parts, a refusal is what the assistant said, a developer message is a system message."""
+    """Parts stay parts, a refusal is what the assistant said, and what a developer said is sent as a developer's."""
     parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
     chat = [
         {"role": "developer", "content": "rules"},
         {"role": "user", "content": parts},
         {"role": "assistant", "content": None, "refusal": "no"},
     ]
-    assert [message.content for message in read_one(tmp_path, chat).messages] == ["rules", parts, "no"]
+    read = read_one(tmp_path, chat).messages
+    assert outline(read) == [("system", "rules", [], None), ("human", parts, [], None), ("ai", "no", [], None)]
+    assert to_openai(read) == [*chat[:2], {"role": "assistant", "content": "no"}]
 
 
 @pytest.mark.requirement("S3.23")

@@ -76,7 +76,7 @@ def test_a_row_ends_with_the_floor_that_its_attempt_kept() -> None:
 def test_names_are_no_markup() -> None:
     """A file's name is printed as it is; the thread and its database are named."""
     lines = shown(REPORT, 100)
-    assert lines[0].startswith("[bold]talk[/].json: 0 messages in 0 turns")
+    assert lines[0] == "[bold]talk[/].json: 0 messages in 0 turns; 0 requests, the largest 0 of 0 tokens"
     assert lines[1] == "selective compacts from 0 tokens on"
     assert lines[2] == "It is thread talk-1 in sqlite:///kept.db."
 

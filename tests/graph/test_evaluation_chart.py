@@ -1,0 +1,122 @@
+"""What stands in the charts of `evaluate`: lines, bands, headings, and the note below."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langgraph_compaction.graph.lab.evaluation.evaluation_chart import write_chart, write_courses
+from langgraph_compaction.graph.lab.evaluation.scores import SAID
+from langgraph_compaction.nodes import SettingsError
+
+Draw = Callable[..., Any]
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
+    """Return a function that writes a chart and returns the figure that matplotlib saved."""
+    figures = pytest.importorskip("matplotlib.figure")
+    saved: list[Any] = []
+    save = figures.Figure.savefig
+
+    def kept(figure: Any, *args: Any, **given: Any) -> None:
+        saved.append(figure)
+        save(figure, *args, **given)
+
+    monkeypatch.setattr(figures.Figure, "savefig", kept)
+
+    def draw(write: Any, rows: list[dict[str, Any]]) -> Any:
+        write(rows, tmp_path / "chart.png", "A title")
+        (figure,) = saved
+        return figure
+
+    return draw
+
+
+def row(policy: str, budget: float, bound: float, calls: float) -> dict[str, Any]:
+    """Return figures of a policy, with intervals of 0.05 on either side."""
+    ci95 = {name: [value - 0.05, value + 0.05] for name, value in (("bound", bound), ("calls", calls))}
+    return {"policy": policy, "budget": budget, "bound": bound, "calls": calls, "ci95": ci95}
+
+
+def lines(axes: Any) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of each line by the label that the legend shows."""
+    shown = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [line.get_label() for line in axes.get_lines()] == shown
+    return {line.get_label(): _rounded(line.get_xydata()) for line in axes.get_lines()}
+
+
+def _rounded(points: Any) -> list[tuple[float, float]]:
+    return [(round(float(x), 6), round(float(y), 6)) for x, y in points]
+
+
+def check_frame(figure: Any) -> None:
+    """Check the title, and that the note stands whole below the axes."""
+    assert figure.get_suptitle() == "A title"
+    (note,) = [text for text in figure.texts if text.get_text() == SAID]
+    lowest = min(axes.get_tightbbox().y0 for axes in figure.axes)
+    assert note.get_window_extent().y1 <= lowest
+    left, right = note.get_window_extent().x0, note.get_window_extent().x1
+    assert left + right == pytest.approx(figure.bbox.width, abs=2)
+
+
+@pytest.mark.requirement("S3.23")
+def test_retention_is_drawn_against_the_budget_in_percent(drawn: Draw) -> None:
+    """A line for each policy, from the smallest budget on, within its interval."""
+    to_rgb = pytest.importorskip("matplotlib.colors").to_rgb
+    rows = [row("ours", 0.5, 0.75, 0.5), row("trim", 0.5, 0.25, 0.125), row("ours", 0.25, 0.5, 0.375)]
+    figure = drawn(write_chart, rows)
+    check_frame(figure)
+    bound, calls = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == ["identifiers with their words", "calls intact"]
+    assert lines(bound) == {"ours": [(25, 50), (50, 75)], "trim": [(50, 25)]}
+    assert lines(calls) == {"ours": [(25, 37.5), (50, 50)], "trim": [(50, 12.5)]}
+    for axes in figure.axes:
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("budget, % of the tokens", "still there, %")
+        assert axes.get_ylim() == (0, 102)
+        for line, band in zip(axes.get_lines(), axes.collections, strict=True):
+            edges = {(x, round(y + side, 6)) for x, y in _rounded(line.get_xydata()) for side in (-5, 5)}
+            assert set(_rounded(band.get_paths()[0].vertices)) == edges
+            (*color, opacity), *_ = band.get_facecolor()
+            assert tuple(color) == to_rgb(line.get_color())
+            assert 0 < opacity < 0.5
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("windows", "labels"),
+    [((0.4, 0.4), ["ours", "trim"]), ((0.4, 9000), ["ours, 40%", "trim, 9,000 tokens"])],
+    ids=["one window", "several windows"],
+)
+def test_a_course_is_drawn_over_the_requests_in_percent(
+    drawn: Draw, windows: tuple[float, int], labels: list[str]
+) -> None:
+    """Its points stand evenly, the last at the end of the run; of several windows each line names its own."""
+    rows = [
+        {"policy": policy, "window": window, "course": {"tokens": [10, 40, 20, 30], "cost": [0.1, 0.2, 0.4, 0.8]}}
+        for policy, window in zip(("ours", "trim"), windows, strict=True)
+    ]
+    figure = drawn(write_courses, rows)
+    check_frame(figure)
+    tokens, cost = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == [
+        "tokens of a request, mean of the runs",
+        "cost so far / whole cost without compaction",
+    ]
+    assert lines(tokens) == {label: [(25, 10), (50, 40), (75, 20), (100, 30)] for label in labels}
+    assert lines(cost) == {label: [(25, 0.1), (50, 0.2), (75, 0.4), (100, 0.8)] for label in labels}
+    for axes in figure.axes:
+        assert axes.get_xlabel() == "requests of a run, %"
+        assert (axes.get_xlim(), axes.get_ylim()[0]) == ((0, 100), 0)
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> None:
+    """With its path and the system's reason."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "missing" / f"chart{suffix}"
+    with pytest.raises(SettingsError) as caught:
+        write_chart([row("ours", 0.5, 0.75, 0.5)], path, "A title")
+    assert str(caught.value) == f"{path} cannot be written (No such file or directory)"
