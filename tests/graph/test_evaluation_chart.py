@@ -1,11 +1,13 @@
 """What stands in the charts of `evaluate`: lines, bands, headings, and the note below."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.graph.lab.evaluation.evaluation_chart import write_chart, write_courses
 from langgraph_compaction.graph.lab.evaluation.scores import SAID
 from langgraph_compaction.nodes import SettingsError
@@ -56,7 +58,7 @@ def check_frame(figure: Any) -> None:
     assert figure.get_suptitle() == "A title"
     (note,) = [text for text in figure.texts if text.get_text() == SAID]
     lowest = min(axes.get_tightbbox().y0 for axes in figure.axes)
-    assert note.get_window_extent().y1 <= lowest
+    assert 0 <= lowest - note.get_window_extent().y1 < figure.bbox.height / 10
     left, right = note.get_window_extent().x0, note.get_window_extent().x1
     assert left + right == pytest.approx(figure.bbox.width, abs=2)
 
@@ -120,3 +122,26 @@ def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> 
     with pytest.raises(SettingsError) as caught:
         write_chart([row("ours", 0.5, 0.75, 0.5)], path, "A title")
     assert str(caught.value) == f"{path} cannot be written (No such file or directory)"
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_page_holds_the_picture(tmp_path: Path) -> None:
+    """With its title; nothing else has to be loaded."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "chart.html"
+    write_chart([row("ours", 0.5, 0.75, 0.5)], path, "A title")
+    head, svg, picture = path.read_text(encoding="utf-8").partition("<svg ")
+    assert head.startswith("<!doctype html><meta charset=utf-8><?xml ")
+    assert svg
+    assert picture.endswith("</svg>\n")
+    assert "<!-- A title -->" in picture
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_chart_without_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says how to install it, and what to do without."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(SettingsError) as caught:
+        write_courses([], tmp_path / "chart.svg", "A title")
+    said = f"a chart needs matplotlib: {how_to_install('lab')}, or leave out --out"
+    assert str(caught.value) == said

@@ -19,7 +19,7 @@ from langgraph_compaction.graph.lab.evaluation.scores import measured, task
 from langgraph_compaction.graph.lab.evaluation.survival import Cut, cut, text_of
 from langgraph_compaction.graph.recall_tool import Wanted, look_up
 from langgraph_compaction.nodes import CompactionSettings
-from tests.histories import asks, result
+from tests.histories import asks, meta, result
 
 NOISE = [
     message
@@ -139,7 +139,13 @@ def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
     [
         (
             "PX-1138",
-            {"hall": "H-44", "parcel_number": "PX-1138", "order": "FQ8APE", "gate": "G-12", "note": "the heavy one"},
+            {
+                "hall": "H-44",
+                "old_parcel_number": "PX-1138",
+                "order": "FQ8APE",
+                "gate": "G-12",
+                "note": "the heavy one",
+            },
             [
                 "parcel number H-44 FQ8APE",
                 "D-91 K-7x K-8x L-5y",
@@ -162,8 +168,32 @@ def test_a_view_is_asked_in_the_order_of_the_kinds(token: str, args: dict[str, s
         HumanMessage("The quay keeper wrote about order FQ8APE near dock D-91."),
         HumanMessage("Crane K-7x and crane K-8x stand before hall H-44, lamps L-5y behind gate G-12."),
     ]
-    run = run_of(OLD, [HumanMessage("Then please send it back."), asks("b", **args)])
+    said: list[AnyMessage] = [
+        HumanMessage("Then please send it back."),
+        meta("A gale was forecast."),
+        AIMessage("Someone will see."),
+    ]
+    run = run_of(OLD, [*said, asks("b", **args)])
     assert asked(run, token, context) == expected
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_word_that_is_in_reach_by_half_is_left_out() -> None:
+    """Eighty characters on either side of a value: what they cut in two is neither a name nor a word."""
+    before, after = (
+        "QXZ7 D-91 the cranes of the quay ".ljust(73, ".") + " order ",
+        " on dock E-92 ".ljust(76, ".") + "LMN8",
+    )
+    assert (len(before), len(after)) == (80, 80)
+    context = [HumanMessage(f"Beyond AB-{before}FQ8APE{after}-PQ")]
+    run = run_of(OLD, [asks("b", parcel_number="PX-1138", order="FQ8APE")])
+    assert asked(run, "PX-1138", context) == [
+        "parcel number FQ8APE",
+        "D-91 E-92",
+        "Beyond QXZ cranes quay",
+        "LMN8-PQ E-92 FQ8APE D-91",
+        "FQ8APE order quay cranes",
+    ]
 
 
 @pytest.mark.requirement("S3.23")
