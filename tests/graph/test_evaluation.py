@@ -184,14 +184,35 @@ def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
 def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
     """Of the messages with the planted sentence; at least one token, so that a context can be measured by it."""
     seen: list[tuple[int, int]] = []
+    context = [HumanMessage("So far the parcel was looked up.")]
 
-    def nothing(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
+    def short(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
         seen.append((cap, count(old)))
-        return []
+        return [*context]
 
-    assert row(nothing, budget)["tokens_over_cap"] == 0.0
-    assert len(seen) == 2 * len(PLACES)
-    assert [cap for cap, _ in seen] == [1 if share is None else int(share * size) for _, size in seen]
+    found = row(short, budget)
+    caps = [cap for cap, _ in seen]
+    assert caps == [1 if share is None else int(share * size) for _, size in seen]
+    shares = [count(context) / cap for cap in caps[: len(PLACES)]]  # the others are for the remarks
+    assert len(caps) == 2 * len(shares)
+    assert found["tokens_over_cap"] == round(sum(shares) / len(shares), 3)
+    assert found["most_over_cap"] == round(max(shares), 3)
+    assert found["within_cap"] == float(budget > 0.1)
+
+
+@pytest.mark.requirement("S3.23")
+def test_progress_is_told_after_each_cut_of_each_policy_and_budget() -> None:
+    """A row follows the last cut of its policy."""
+    told: list[str] = []
+    tasks = [task(cut("talk", TALK, share), 1) for share in (0.6, 0.6, 0.3)]
+    policies = {"all": (lambda old, _: old,), "none": (lambda _old, _cap: [],)}
+    rows = measured(tasks, policies, [0.5, 1.0], seen=lambda: told.append("run"))
+    assert [(len(told), row["policy"], row["budget"]) for row in rows] == [
+        (3, "all", 0.5),
+        (6, "none", 0.5),
+        (9, "all", 1.0),
+        (12, "none", 1.0),
+    ]
 
 
 @pytest.mark.requirement("S3.23")

@@ -110,6 +110,7 @@ def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
     """Prompt and tools, user, responses, results, errors; what was never sent is left out."""
     schema = {"type": "function", "function": {"name": "run"}}
     history = [
+        observed(-1, "agent_state_changed", "loading"),
         action(0, "system", content="prompt", tools=[schema]),
         action(1, "message", "user", content="fix it", image_urls=None),
         action(2, "recall", "user", query="fix it"),
@@ -182,3 +183,46 @@ def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_
     assert read[0].tool_calls[0]["args"] == {"command": "ls"}
     assert isinstance(read[1], ToolMessage)
     assert [read[1].tool_call_id] == call_ids(read[0]) == ["event-1"]
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> None:
+    """Of actions alone, or of observations alone; an observation without content that answers nothing is not said."""
+    assert said(read_one(tmp_path, [action(1, "message", "user", content="go")]).messages) == [("human", "go")]
+    log = [observed(2, "error", "no disk"), observed(3, "run", "")]
+    assert said(read_one(tmp_path, log).messages) == [("human", "no disk")]
+
+
+@pytest.mark.requirement("S3.23")
+def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
+    """Behind its text, as OpenAI chat has them."""
+    log = [action(1, "message", "user", content="see", image_urls=["data:x", "data:y"])]
+    text = {"type": "text", "text": "see"}
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:x", "data:y")]
+    assert said(read_one(tmp_path, log).messages) == [("human", [text, *images])]
+
+
+@pytest.mark.requirement("S3.23")
+def test_an_action_whose_response_was_not_kept_is_its_call(tmp_path: Path) -> None:
+    """By the id that its metadata name; without an id of the event, nothing is taken for its answer."""
+    metadata = {"function_name": "run", "tool_call_id": "a", "model_response": {"id": "r", "choices": []}}
+    log = [
+        {**action(1, "run", thought="try", command="ls"), "tool_call_metadata": metadata},
+        observed(2, "run", "a b", cause=1),
+        {"source": "agent", "action": "think", "args": {}},
+        observed(4, "run", "who asked?"),
+        {**action(5, "run", "user", command="cd Müll"), "message": None},
+    ]
+    read = read_one(tmp_path, log).messages
+    assert said(read) == [
+        ("ai", "try"),
+        ("tool", "a b"),
+        ("ai", ""),
+        ("human", "who asked?"),
+        ("human", '{"command": "cd Müll"}'),
+    ]
+    assert isinstance(read[0], AIMessage)
+    (call,) = read[0].tool_calls
+    assert (call["id"], call["name"], call["args"]) == ("a", "run", {"command": "ls"})
+    assert isinstance(read[1], ToolMessage)
+    assert read[1].tool_call_id == "a"

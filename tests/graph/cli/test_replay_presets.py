@@ -1,6 +1,7 @@
 """`replay` under several presets, a file of settings, and an application's own parts."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, 
 THREE = "selective,layered_defence,recent_rounds"
 
 OWN = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 from langgraph_compaction.nodes.selection.selector import Choice
 
 
@@ -26,9 +31,17 @@ def every_third(reading):
     return reading.turns >= 3
 
 
+@dataclass
+class Weather:
+    city: str
+
+    def told(self) -> str:
+        return f"{self.city}-7 is fine"
+
+
 STRATEGIES = {"oldest_half": oldest_half}
 TRIGGERS = {"every_third": every_third}
-KEY_INFORMATION = {"weather": lambda context: "WEATHER-7 is fine"}
+KEY_INFORMATION = {"weather": lambda context: Weather("WEATHER").told()}
 """
 
 UNUSED = "the settings use none of its functions"
@@ -180,7 +193,8 @@ def test_a_module_of_the_folder_is_found_by_its_name(
 ) -> None:
     """As `python -m` finds it."""
     monkeypatch.chdir(own.parent)
-    monkeypatch.syspath_prepend("")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.delitem(sys.modules, "my_parts", raising=False)
     (line,) = replayed(recorded, "--window", "300%", "--config", config, "--use", "my_parts")
     assert any(row["trigger"] == "every_third" for row in line["compactions"])
 
