@@ -287,7 +287,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return replaced(
             dependencies,
             settings=self._sized(window),
-            model=model.bind(**request.model_settings) if request.model_settings else model,
+            model=model.bind(**request.model_settings),
             summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
             tools=schemas(request),

@@ -1,12 +1,13 @@
 """A model for the node `model` that calls LangChain's handler with the compacted request."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -126,11 +127,16 @@ def _schema(tool: Any) -> dict[str, Any]:
         return cast("dict[str, Any]", tool)
 
 
-def _formats(response_format: Any) -> Iterator[Any]:
-    specs: list[Any] = getattr(response_format, "schema_specs", None) or []
-    if not specs and (one := getattr(response_format, "schema_spec", None)) is not None:
-        specs = [one]
-    if not specs:  # a bare schema: LangChain's handler decides how the model is asked for it
-        schema = getattr(response_format, "schema", response_format)
-        yield from [] if schema is None else [schema]
-    yield from ({"title": spec.name, "description": spec.description or "", **spec.json_schema} for spec in specs)
+def _formats(response_format: Any) -> list[Any]:
+    match response_format:
+        case None:
+            return []
+        case ToolStrategy():
+            specs: list[Any] = response_format.schema_specs
+        case ProviderStrategy():
+            specs = [response_format.schema_spec]
+        case AutoStrategy():
+            return [response_format.schema]
+        case _:  # a bare schema: LangChain's handler decides how the model is asked for it
+            return [response_format]
+    return [{"title": spec.name, "description": spec.description or "", **spec.json_schema} for spec in specs]

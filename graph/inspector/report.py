@@ -221,7 +221,7 @@ class _Sizes:
 
 def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
     name = row.compaction_id
-    commit = data.commits.get(name) if row.is_committed else None
+    commit = data.commits.get(name)
     after = list(expand(commit.messages)) if commit else []
     standing = {data.messages[seq].id: seq for seq in after}
     summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)

@@ -182,6 +182,7 @@ def test_a_console_keeps_its_own_control_sequences() -> None:
     assert [segment.text for segment in console.render(Control.home(), console.options)] == ["\x1b[H"]
 
 
+@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("escape", "text", "expected"),
     [

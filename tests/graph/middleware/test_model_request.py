@@ -1,9 +1,15 @@
 """The messages of one request: what the compaction made of the state, and what other middleware made of it."""
 
-import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from typing import Any
 
-from langgraph_compaction.graph.model_request import as_shown
+import pytest
+from langchain.agents.middleware.types import ModelRequest
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from pydantic import BaseModel
+
+from langgraph_compaction.graph.model_request import as_shown, schemas
+from tests.fakes import ScriptedModel
 
 A, B, C = (HumanMessage(name, id=name) for name in "abc")
 GIVEN = [A, B, C]
@@ -64,3 +70,49 @@ def test_the_request_holds_what_both_have_made_of_it(
 ) -> None:
     """Edits and omissions of other middleware count, except for what the compaction has changed itself."""
     assert as_shown(rendered, GIVEN, others) == sent
+
+
+class Answer(BaseModel):
+    """An answer in numbers."""
+
+    n: int
+
+
+class Doubt(BaseModel):
+    """A question back."""
+
+
+SEARCH = {"type": "web_search"}
+
+
+def as_tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
+    """Return the schema of a tool with these arguments."""
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    if properties:
+        parameters["required"] = [*properties]
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+BARE = as_tool("Answer", "An answer in numbers.", n={"type": "integer"})
+TITLED = as_tool("Answer", "An answer in numbers.", n={"type": "integer", "title": "N"})
+
+
+@pytest.mark.requirement("S4.5")
+@pytest.mark.parametrize(
+    ("response_format", "expected"),
+    [
+        (None, []),
+        (Answer, [BARE]),
+        (AutoStrategy(Answer), [BARE]),
+        (ProviderStrategy(Answer), [TITLED]),
+        (ToolStrategy(Answer | Doubt), [TITLED, as_tool("Doubt", "A question back.")]),
+        (ToolStrategy({"title": "bare", "type": "object", "properties": {}}), [as_tool("bare", "")]),
+    ],
+    ids=["none", "a class", "auto", "of the provider", "tools", "without a description"],
+)
+def test_the_schemas_of_tools_and_structured_output_are_counted(response_format: Any, expected: list[Any]) -> None:
+    """Whichever way the answer's form is asked for; a provider's own tool is its own schema."""
+    request = ModelRequest(
+        model=ScriptedModel(), messages=[], tools=[SEARCH], response_format=response_format, state={"messages": []}
+    )
+    assert schemas(request) == [SEARCH, *expected]

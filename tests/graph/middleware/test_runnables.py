@@ -202,6 +202,7 @@ class Asked(CompactionState):
     structured_response: Any
 
 
+@pytest.mark.requirement("S4.33")
 async def test_a_shared_sub_agents_other_results_reach_the_parent(go: Drive) -> None:
     """By the names of its channels."""
     schema = {"title": "Answer", "type": "object", "properties": {"n": {"type": "integer"}}, "description": "It."}
