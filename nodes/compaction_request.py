@@ -83,7 +83,22 @@ def _fault_of_value(given: Mapping[str, Any]) -> str:
         return f"{REQUEST} has {release!r} under 'release': give true, or leave the key out"
     if not isinstance(force, bool) or (force and "undo" not in given):
         return f"{REQUEST} has {force!r} under 'force': give true beside 'undo', or leave the key out"
+    if "memory" in given and not _is_memory(given["memory"]):
+        return f"{REQUEST} has {given['memory']!r} under 'memory': give what CompactionThread.handoff returned there"
     return ""
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether the channel `memory` can hold a value; one that it cannot hold would end every later run."""
+    if not isinstance(value, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", value)
+    pins, texts = given.get("pins", []), [text for name, text in given.items() if name != "pins"]
+    return (
+        given.keys() <= Memory.__annotations__.keys()
+        and isinstance(pins, list)
+        and {*map(type, [*pins, *texts])} <= {str}
+    )
 
 
 def _named(names: Iterable[str]) -> str:

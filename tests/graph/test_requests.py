@@ -49,6 +49,11 @@ def wish(**asked: Any) -> dict[str, Any]:
         ({"undo": "last", "focus": "eggs"}, "one a run"),
         ({"undo": "last", "release": True}, "one a run"),
         ({"release": False}, "under 'release': give true"),
+        ({"memory": None}, "None under 'memory': give what CompactionThread.handoff returned there"),
+        ({"memory": {"pins": "all"}}, "under 'memory'"),
+        ({"memory": {"pins": ["seen", 3]}}, "under 'memory'"),
+        ({"memory": {"goal": 3}}, "under 'memory'"),
+        ({"memory": {"goals": "eggs"}}, "under 'memory'"),
     ],
 )
 async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: Any, asked: Any, says: str) -> None:
