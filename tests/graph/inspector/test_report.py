@@ -1,10 +1,14 @@
 import asyncio
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
@@ -120,6 +124,64 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     )
     assert in_transcript == ["what is this?\n[images, audio or files: 1]"]
     assert "was not sent" in " ".join(in_view)
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
+    """All that the page tells of a message; a message without an id or a name has an empty one."""
+    result = ToolMessage("found it", name="look", tool_call_id="1", id="result")
+    pin = HumanMessage("keep", additional_kwargs={"compaction": {"pinned": True}})
+    summary = HumanMessage("what was said", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
+    data = ThreadData(thread_id=THREAD, messages=dict(enumerate([result, pin, summary])))
+    told: list[tuple[int, BaseMessage, dict[str, Any]]] = [
+        (0, result, {"id": "result", "role": "tool", "name": "look"}),
+        (1, pin, {"id": "", "role": "human", "pinned": True}),
+        (2, summary, {"id": "s", "role": "human", "summary": True}),
+    ]
+    common = {"name": "", "summary": False, "pinned": False}
+    assert report_of(data, WORDS)["messages"] == {
+        number: {**common, "handle": handle(message), "text": message.text, "tokens": WORDS.message(message), **own}
+        for number, message, own in told
+    }
+
+
+@pytest.mark.requirement("S4.37")
+def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
+    """An attempt that changed nothing for a good reason was put off, and has not failed."""
+    expected: dict[str | None, str] = {
+        None: "open",
+        "committed": "committed",
+        "degraded_deterministic": "committed",
+        "undone": "undone",
+        "prepared": "prepared",
+        **dict.fromkeys(["noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"], "put off"),
+        **dict.fromkeys(["rejected_empty", "failed_transient", "refused"], "failed"),
+    }
+    nothing: dict[str, Any] = {**dict.fromkeys(LedgerRow.__dataclass_fields__), "counter": "words", "started_at": 0.0}
+    rows = [LedgerRow(**{**nothing, "compaction_id": str(verdict), "verdict": verdict}) for verdict in expected]
+    attempts = report_of(ThreadData(thread_id=THREAD, attempts=rows), WORDS)["attempts"]
+    assert {attempt["row"]["verdict"]: attempt["kind"] for attempt in attempts} == expected
+
+
+@pytest.mark.requirement("S4.37")
+def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> None:
+    """Another node that fails, here because the application finds no model for the call, has sent none."""
+    model = ScriptedModel(replies=[OSError("down"), "ok"])
+
+    def chosen(state: Any, _: Any) -> Any:
+        if state["messages"][-1].text == "second":
+            raise LookupError("no model")
+        return model
+
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        graph = agent(chosen, checkpointer=saver)
+        for given, error in (("first", OSError), ("second", LookupError), ("third", None)):
+            with pytest.raises(error) if error else nullcontext():
+                graph.invoke(said(given), CONFIG)
+        requests = report_of(read(saver, THREAD), WORDS)["requests"]
+    counted = [(one["turn"], one["answered"], one["tokens"], one["real"]) for one in requests]
+    assert counted == [(1, False, 5, False), (3, True, 15, False)]
 
 
 @pytest.mark.requirement("S4.37")
