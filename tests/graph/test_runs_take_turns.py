@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from langgraph_compaction.graph import (
     create_compacting_agent,
 )
 from langgraph_compaction.graph import exclusive_runs as module
+from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
 from langgraph_compaction.nodes.errors import TurnLostError
 from tests.fakes import ScriptedModel
@@ -183,6 +185,27 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(
+    ("context", "waits"),
+    [
+        ({"turn_wait_s": 0.01}, "0.01"),
+        (SimpleNamespace(turn_wait_s=0.01), "0.01"),
+        ({"turn_wait_s": 0}, "0"),
+        ({"turn_wait_s": "soon"}, "0.02"),
+        ({"turn_wait_s": None}, "0.02"),
+        ({}, "0.02"),
+        (None, "0.02"),
+    ],
+)
+def test_a_runs_own_context_says_how_long_it_waits(context: Any, waits: str) -> None:
+    """Without a number in it the setting counts."""
+    settings = CompactionSettings(context_window=128_000, turn_wait_s=0.02)
+    graph = create_compacting_agent(ScriptedModel(), settings=settings, checkpointer=InMemorySaver())
+    with turn(graph, CONFIG), pytest.raises(ThreadBusyError, match=f"for the {waits} s that"):
+        graph.invoke(said("second"), CONFIG, context=context)
+
+
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
 async def test_a_tool_may_use_its_own_thread(how: str) -> None:
     """The lease of a run is also that of the tools that it calls, so that they do not wait for themselves."""
@@ -301,7 +324,8 @@ def test_which_runs_take_a_lease(taken: list[str]) -> None:
     graph.batch([said("4")], [CONFIG])
     assert taken == ["thread"] * 4
     taken.clear()
-    ours(ScriptedModel(), checkpointer=None).invoke(said("1"))
+    for saver in (None, False):
+        ours(ScriptedModel(), checkpointer=saver).invoke(said("1"))
     parent = StateGraph(MessagesState).add_node("agent", ours(ScriptedModel(), checkpointer=None))
     parent.add_edge(START, "agent").compile(checkpointer=InMemorySaver()).invoke(said("1"), CONFIG)
     assert taken == []

@@ -157,6 +157,14 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
     assert not any(words in shown for words in ("what was said", "ru0-0", "and now"))
 
 
+@pytest.mark.requirement("S2.55")
+async def test_without_a_thread_the_spans_name_no_conversation(go: Drive, recorded: Recorded) -> None:
+    """The attribute is left out, since one without a value could not be exported."""
+    await go.invoke(harness.agent(calm(), summarizing(recorded), checkpointer=None), full(), {"configurable": {}})
+    assert "compaction.commit" in [one.name for one in recorded.spans]
+    assert not any("gen_ai.conversation.id" in (one.attributes or {}) for one in recorded.spans)
+
+
 @pytest.mark.requirement("S3.12")
 async def test_a_preparation_stands_below_the_turn_that_began_it(go: Drive, build: Any, recorded: Recorded) -> None:
     """It has the caller's trace, although it ends after the turn, and a span of its own below the node."""
