@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph_compaction.graph.chat_model import ECHO_WINDOW, agent_model, environment_model
 from langgraph_compaction.graph.echo_model import MOST_REPEATED, EchoModel, reply
 from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.conversation.message_marks import MARK, SUMMARY_KIND
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 
 
@@ -26,14 +27,19 @@ def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
 
 
 @pytest.mark.requirement("S4.37")
-def test_the_echo_counts_the_messages_of_the_user_and_shortens_a_long_one() -> None:
-    """The answer repeats the newest message, or the first characters of a long one."""
+def test_the_echo_tells_what_it_was_sent_and_shortens_a_long_message() -> None:
+    """The answer counts the messages of the user, names a summary, and repeats the newest message or its start."""
     exact, longer = "a" * MOST_REPEATED, "a" * (MOST_REPEATED + 1)
-    assert reply([HumanMessage("first"), AIMessage("ok"), HumanMessage(exact)]).endswith(
-        f"2 of your messages) {exact}"
+    summary = HumanMessage("<summary>eggs</summary>", additional_kwargs={MARK: {"kind": SUMMARY_KIND}})
+    scripted = "(a scripted echo; it sees"
+    assert reply([HumanMessage("first"), AIMessage("ok"), HumanMessage(exact)]) == (
+        f"{scripted} 2 of your messages) {exact}"
     )
-    assert reply([HumanMessage(longer)]).endswith(f"1 of your messages) {exact} …")
-    assert "sees 0 of your messages" in reply([AIMessage("ok")])
+    assert reply([HumanMessage(longer)]) == f"{scripted} 1 of your messages) {exact} …"
+    assert reply([AIMessage("ok")]) == f"{scripted} 0 of your messages) "
+    assert reply([summary, AIMessage("ok"), HumanMessage("and now?")]) == (
+        f"{scripted} 1 of your messages and a summary of what came before) and now?"
+    )
 
 
 @pytest.mark.requirement("S0.3")

@@ -29,6 +29,8 @@ def test_a_diff_tells_what_became_of_each_message() -> None:
     assert [message.type for message in found.added] == ["ai"]
     assert found.kept == 3
     assert found.clipped == []
+    (row,) = CompactionThread(graph, CONFIG).history()
+    assert CompactionThread(graph, CONFIG).diff(row.compaction_id) == found
     shorter = given[1].model_copy(update={"content": "short"})
     changed = diff(given, [given[0], shorter, *given[2:]])
     assert changed.clipped == [(given[1], shorter)]

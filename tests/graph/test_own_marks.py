@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import CompactionThread
@@ -106,6 +106,24 @@ async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) 
         assert summaries(values(graph, config)["messages"])
         chunks = await go.stream(graph, said("next", "next"), config, stream_mode=["custom", "updates"])
         assert events(chunks, "MarksRemovedEvent") == []
+
+
+@pytest.mark.requirement("S2.36")
+@pytest.mark.parametrize("build", BUILDS)
+async def test_releasing_a_text_keeps_the_marks_of_every_message(go: Drive, build: str) -> None:
+    """The summary, which now carries a text less, and a refused message beside it stay as they are."""
+    graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest", dialogue_rounds_keep_min=0)
+    pinning = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="pinning")
+    await go.invoke(graph, {"messages": [pinning, AIMessage("ok"), *full()["messages"]]})
+    await go.invoke(graph, said(filler(1_200), "large"))
+    [summary] = summaries(values(graph)["messages"])
+    CompactionThread(graph, CONFIG).unpin(text="use tabs")
+    marked = with_our_marks(values(graph)["messages"])
+    assert [message.id for message in marked][:2] == [summary.id, "large"]
+    assert marks(marked[0]) == {**marks(summary), "pins": []}
+    chunks = await go.stream(graph, said("next", "next"), stream_mode=["custom", "updates"])
+    assert events(chunks, "MarksRemovedEvent") == []
+    assert with_our_marks(values(graph)["messages"]) == marked
 
 
 @pytest.mark.requirement("S2.51")

@@ -122,6 +122,17 @@ def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
     assert inputs(graph) == ["first"]
 
 
+@pytest.mark.requirement("S3.21")
+def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
+    """Another graph has no settings that say how long a run waits, so it is refused when it is built."""
+    with pytest.raises(TypeError) as raised:
+        one_run_at_a_time(create_agent(ScriptedModel(), checkpointer=InMemorySaver()))
+    assert str(raised.value) == (
+        "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
+        "CompactionMiddleware"
+    )
+
+
 def test_without_turns_the_input_is_lost() -> None:
     """`turn_wait_s=None` is what every other checkpointed graph does."""
 

@@ -70,6 +70,7 @@ def results(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.text for message in messages if isinstance(message, ToolMessage)]
 
 
+@pytest.mark.requirement("S1.41")
 async def test_a_raising_tool_ends_neither_the_turn_nor_its_siblings(go: Drive) -> None:
     """The model is told, and the sibling's result is there, from one run."""
     graph, model = working(calls(("fail", {}), ("read", {"words": 2})), "sorry")

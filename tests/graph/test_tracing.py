@@ -194,6 +194,7 @@ async def test_metrics_of_a_compaction(go: Drive, build: Any, recorded: Recorded
     assert [point.attributes["summarizer"] for point in recorded.points("summary.duration")] == ["model"]
 
 
+@pytest.mark.requirement("S2.55")
 async def test_a_run_that_waits_for_another_one_is_measured(go: Drive, recorded: Recorded) -> None:
     """Whether it got its turn in the end, too."""
     graph = harness.agent(calm())

@@ -62,8 +62,13 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
 async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive) -> None:
     """Before anything is compacted: LangGraph drops what a node writes to channels that the state lacks."""
     parent = parent_of(MessagesState)
-    with pytest.raises(EmbeddingError, match="let it inherit CompactionState"):
+    with pytest.raises(EmbeddingError) as raised:
         await go.invoke(parent, full())
+    assert str(raised.value) == (
+        "the state of the parent graph has no channel 'compaction', so that it would forget its compactions: let it "
+        "inherit CompactionState (class State(CompactionState): ...). If you cannot change it, use "
+        'as_node(graph, persist="subgraph") and a checkpointer'
+    )
 
 
 @pytest.mark.requirement("S3.21")
@@ -80,16 +85,53 @@ def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_p
             assert [row.verdict for row in CompactionThread(parent, config).history()] == ["committed"]
 
 
+@pytest.mark.requirement("S2.51")
 def test_what_a_parent_cannot_do_without_the_channels_says_so() -> None:
     """Undo, a compaction on request and the transcript need the state; the ledger and the archive do not."""
     parent = parent_of(MessagesState, persist="subgraph")
     parent.invoke(full(), CONFIG)
     thread = CompactionThread(parent, CONFIG)
     for call in (thread.undo, thread.compact, thread.transcript):
-        with pytest.raises(CompactionError, match="inherit CompactionState"):
+        with pytest.raises(CompactionError) as raised:
             call()
+        assert str(raised.value) == (
+            "the node 'compact' keeps its compactions apart (persist=\"subgraph\"), so that this cannot be done on "
+            "the parent's thread: let the parent's state inherit CompactionState and use as_node(graph). history, "
+            "show, recall and branch_from work as they are"
+        )
     assert [row.verdict for row in thread.history()] == ["committed"]
     assert "ru0-7" in thread.recall("ru0-7")
+
+
+GOES_ON: dict[str, tuple[Any, int]] = {
+    "the end alone follows": (lambda _: None, 1),
+    "an edge goes on": (lambda builder: builder.add_edge("answer", "tools"), 2),
+    "an edge of a list goes on": (lambda builder: builder.add_edge(["answer"], "tools"), 2),
+    "a function chooses": (lambda builder: builder.add_conditional_edges("answer", lambda _: "tools", ["tools"]), 2),
+}
+"""What follows the node with an edge to the end, and in how many checkpoints a change of the thread is written."""
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize("case", GOES_ON)
+def test_no_node_is_due_after_a_change(case: str) -> None:
+    """It is written by a node that only the end follows; without one, what would be due is dropped."""
+    go_on, checkpoints = GOES_ON[case]
+    compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
+    builder = StateGraph(CompactionState)
+    builder.add_node("compact", as_node(compaction))
+    for name in ("answer", "tools"):
+        builder.add_node(name, lambda _: {"messages": []})
+    for source, target in ((START, "compact"), ("compact", "answer"), ("answer", END)):
+        builder.add_edge(source, target)
+    go_on(builder)
+    parent = builder.compile(checkpointer=InMemorySaver())
+    parent.invoke(full(), CONFIG)
+    before = len(list(parent.get_state_history(CONFIG)))
+    CompactionThread(parent, CONFIG).pin(text="Never ship on Sundays.")
+    newest, *_ = states = list(parent.get_state_history(CONFIG))
+    assert len(states) == before + checkpoints
+    assert (newest.next, newest.values["messages"][-1].text) == ((), "Never ship on Sundays.")
 
 
 @pytest.mark.requirement("S2.36", "S2.51")

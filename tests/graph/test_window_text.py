@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from langgraph_compaction.graph.cli.command_settings import preset_named, window_tokens
-from langgraph_compaction.graph.window_text import tokens_or_share
+from langgraph_compaction.graph.window_text import part_of, share, tokens_or_share, window_label
 from langgraph_compaction.nodes import SettingsError
 
 
@@ -25,6 +25,27 @@ def test_other_texts_are_no_window(text: str) -> None:
     """The error names the text and shows the forms that are understood."""
     with pytest.raises(SettingsError, match=r"write 32000, 25% or 0\.25"):
         tokens_or_share(text)
+
+
+@pytest.mark.requirement("S2.57")
+def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
+    """The text "1" means the whole here; a larger number is an error that shows what to write."""
+    assert [share(text) for text in ("25%", "0.25", "1", "100%")] == [0.25, 0.25, 1.0, 1.0]
+    for text in ("2", "101%"):
+        with pytest.raises(SettingsError) as raised:
+            share(text)
+        assert str(raised.value) == f"'{text}' is no share: write shares above 0 and up to 1, as 0.25 or 25%"
+
+
+@pytest.mark.requirement("S2.57")
+def test_a_part_of_a_window_is_rounded_up_and_shown_as_it_was_written() -> None:
+    """A number of tokens is the same in each window."""
+    assert [part_of(text, 220) for text in ("25%", "0.251", "8_000")] == [55, 56, 8_000]
+    assert [window_label(tokens_or_share(text)) for text in ("8_000", "0.25", "1.0")] == [
+        "8,000 tokens",
+        "25%",
+        "100%",
+    ]
 
 
 @pytest.mark.requirement("S2.57")
