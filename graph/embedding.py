@@ -120,9 +120,10 @@ class _Node(RunnableLambda[Any, Any]):
         given = config.get("configurable", {})
         if dependencies_of(self._graph).in_memory_by_default:
             check_parent(given.get(CONFIG_KEY_CHECKPOINTER))
-        if self._in_parent and has_channel(config, CHANNELS[0]) is False:
+        lacking = next((name for name in CHANNELS if has_channel(config, name) is False), None)
+        if self._in_parent and lacking:
             raise EmbeddingError(
-                f"the state of the parent graph has no channel {CHANNELS[0]!r}, so that it would forget its "
+                f"the state of the parent graph has no channel {lacking!r}, so that it would forget its "
                 "compactions: let it inherit CompactionState (class State(CompactionState): ...). If you cannot "
                 'change it, use as_node(graph, persist="subgraph") and a checkpointer'
             )

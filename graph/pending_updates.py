@@ -82,12 +82,11 @@ def _named_as_before(
     messages: Sequence[AnyMessage], unnamed: Mapping[str, str], known: Collection[str | None]
 ) -> list[AnyMessage]:
     """Return the messages with the ids that the changes use for those which had none when the changes were made."""
-    lost = dict.fromkeys(unnamed)
-    for message in messages:
-        lost.pop(message.id or "", None)
+    held = {message.id for message in messages}
     names: dict[str, deque[str]] = {}
-    for name in lost:
-        names.setdefault(unnamed[name], deque()).append(name)
+    for name, content in unnamed.items():
+        if name not in held:
+            names.setdefault(content, deque()).append(name)
     found = list(messages)
     for n, message in enumerate(messages if names else ()):
         if message.id not in known and (same := names.get(_content(message))):

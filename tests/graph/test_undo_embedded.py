@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -16,7 +16,9 @@ from langgraph_compaction.graph import (
     as_node,
     create_compaction_graph,
 )
+from langgraph_compaction.nodes.compaction_request import Memory
 from langgraph_compaction.nodes.errors import EmbeddingError
+from langgraph_compaction.nodes.state import CompactionChannel, merge
 from tests.graph.harness import CONFIG, SMALL, WORDS, Drive, frozen, full, values
 
 
@@ -58,14 +60,30 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     assert len(values(parent)["messages"]) == len(given) + 3, "it is held"
 
 
+class WithoutMemory(MessagesState):
+    """A state with one of the two channels of a compaction."""
+
+    compaction: Annotated[CompactionChannel, merge]
+
+
+class WithoutCompaction(MessagesState):
+    """A state with the other one."""
+
+    memory: Annotated[Memory, merge]
+
+
 @pytest.mark.requirement("B18")
-async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive) -> None:
+@pytest.mark.parametrize(
+    ("state", "lacks"),
+    [(MessagesState, "compaction"), (WithoutCompaction, "compaction"), (WithoutMemory, "memory")],
+)
+async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive, state: Any, lacks: str) -> None:
     """Before anything is compacted: LangGraph drops what a node writes to channels that the state lacks."""
-    parent = parent_of(MessagesState)
+    parent = parent_of(state)
     with pytest.raises(EmbeddingError) as raised:
         await go.invoke(parent, full())
     assert str(raised.value) == (
-        "the state of the parent graph has no channel 'compaction', so that it would forget its compactions: let it "
+        f"the state of the parent graph has no channel {lacks!r}, so that it would forget its compactions: let it "
         "inherit CompactionState (class State(CompactionState): ...). If you cannot change it, use "
         'as_node(graph, persist="subgraph") and a checkpointer'
     )

@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, MessageRefusedError, as_node
 from langgraph_compaction.graph.offline_edit import newest
 from langgraph_compaction.graph.pending_updates import in_view, pending
+from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
 from tests.graph.middleware.agents import agent
@@ -299,6 +300,23 @@ def test_what_is_pending_is_applied_in_place() -> None:
     gone = {"pending": pending([a, b], [summary])}
     assert [m.text for m in in_view([a, b, behind], gone)] == ["s", "y"]
     assert [m.text for m in in_view([behind], gone)] == ["s", "y"]
+
+
+@pytest.mark.requirement("S4.33")
+def test_messages_that_had_no_ids_are_found_by_their_text() -> None:
+    """Those that got other ids since, in their order; one that kept its derived id does not take another's place."""
+    bare: list[Any] = [HumanMessage(text) for text in ("a", "ok", "ok", "b")]
+    first, *kept = given = with_ids(bare, derived=True)
+    channel = {"pending": pending(given, [HumanMessage("s", id="s"), *kept], bare)}
+    summary = ("s", "s")
+    left = [(message.text, message.id) for message in kept]
+    renamed = [message.model_copy(update={"id": f"new-{n}"}) for n, message in enumerate(given)]
+    later = HumanMessage("ok", id="later")
+    for held in (given, renamed):
+        view = in_view([*held, later], channel)
+        assert [(message.text, message.id) for message in view] == [summary, *left, ("ok", "later")]
+    view = in_view([first, given[1], renamed[2], given[3]], channel)
+    assert [(message.text, message.id) for message in view] == [summary, *left]
 
 
 async def test_a_request_alone_streams_no_message(go: Drive) -> None:
