@@ -143,7 +143,7 @@ def test_no_node_is_due_after_a_change(case: str) -> None:
     for source, target in ((START, "compact"), ("compact", "answer"), ("answer", END)):
         builder.add_edge(source, target)
     go_on(builder)
-    parent = builder.compile(checkpointer=InMemorySaver())
+    parent: Any = builder.compile(checkpointer=InMemorySaver())
     parent.invoke(full(), CONFIG)
     before = len(list(parent.get_state_history(CONFIG)))
     CompactionThread(parent, CONFIG).pin(text="Never ship on Sundays.")
