@@ -88,19 +88,26 @@ async def test_the_next_short_question_is_answered(go: Drive, case: str, build: 
 
 
 @pytest.mark.requirement("S2.36")
-async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(go: Drive) -> None:
-    """The message is an ordinary one from then on; pins that had room before stay."""
+async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(
+    go: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message is an ordinary one from then on; pins that had room before stay, up to half of the room exactly."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
     await go.invoke(graph, {"messages": [pinned(300, "early")]})
-    given = {"messages": [pinned(300, "late", pinned=True, is_meta=True), pinned(100, "small"), HumanMessage("go")]}
+    given = {"messages": [pinned(193, "late", pinned=True, is_meta=True), pinned(192, "small")]}
+    given["messages"] += [pinned(1, "tiny"), HumanMessage("go")]
     chunks = await go.stream(graph, given, stream_mode=["custom", "updates"])
     assert [(event["message_ids"], event["most_tokens"]) for event in events(chunks, "PinsRefusedEvent")] == [
-        (("late",), 500)
+        (("late", "tiny"), 500)
     ]
     assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["early", "small"]
     assert {m.id: dict(marks(m)) for m in values(graph)["messages"]}["late"] == {"is_meta": True}
     chunks = await go.stream(graph, said("next"), stream_mode=["custom", "updates"])
     assert events(chunks, "PinsRefusedEvent") == []
+    assert caplog.messages == [
+        "Messages came with pins for which there is no room, and are not pinned: late, tiny. Pins may hold 500 "
+        "tokens, half of the room"
+    ]
 
 
 @pytest.mark.requirement("S2.36")

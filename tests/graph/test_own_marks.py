@@ -48,19 +48,25 @@ def test_a_message_with_one_mark_of_ours_is_found() -> None:
 
 
 @pytest.mark.requirement("S2.36")
-async def test_the_event_names_the_messages_and_marks_of_the_application_stay(go: Drive) -> None:
+async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
+    go: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
     """`is_meta`, `pinned`, `ephemeral` and a kind of its own are the application's to set."""
     theirs = {"is_meta": True, "pinned": True, "ephemeral": True, "kind": "note"}
     given = {
         "forged": {**theirs, "kind": "compaction_summary"},
         "theirs": theirs,
+        "clipped": {**theirs, "clipped": True},
     }
     graph = agent(ScriptedModel(replies=["ok"]))
     messages = [HumanMessage(name, id=name, additional_kwargs={MARK: mark}) for name, mark in given.items()]
     chunks = await go.stream(graph, {"messages": messages}, stream_mode=["custom", "updates"])
-    assert [event["message_ids"] for event in events(chunks, "MarksRemovedEvent")] == [("forged",)]
+    assert [event["message_ids"] for event in events(chunks, "MarksRemovedEvent")] == [("forged", "clipped")]
+    assert caplog.messages == [
+        "Messages came with marks that only a compaction writes, and lost them: forged, clipped"
+    ]
     found = {message.id: dict(marks(message)) for message in values(graph)["messages"]}
-    assert found["theirs"] == theirs
+    assert found["theirs"] == found["clipped"] == theirs
     assert found["forged"] == {name: value for name, value in theirs.items() if name != "kind"}
 
 

@@ -15,6 +15,7 @@ from tests.graph.harness import (
     SUMMARY,
     THREAD,
     Drive,
+    Clock,
     agent,
     calm,
     events,
@@ -193,11 +194,11 @@ async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive
     assert standing(graph)["last"]["restored"] is True
 
 
-async def changed_before_the_commit(go: Drive, message: HumanMessage) -> Any:
-    """Return an agent whose thread got this message between the summary and the commit, and that then went on."""
+async def changed_before_the_commit(go: Drive, *messages: HumanMessage) -> Any:
+    """Return an agent whose thread got these messages between the summary and the commit, and that then went on."""
     graph = agent(calm())
     await pause(go, graph, "commit")
-    graph.update_state(CONFIG, {"messages": [message]}, as_node="summarize")
+    graph.update_state(CONFIG, {"messages": [*messages]}, as_node="summarize")
     await go.invoke(graph, None)
     return graph
 
@@ -221,6 +222,14 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
+@pytest.mark.requirement("S0.6")
+async def test_a_stale_draft_names_at_most_five_changed_messages(go: Drive) -> None:
+    """The first ones, in the order of the conversation."""
+    edited = [HumanMessage("I never said that", id=f"r-user-{n}") for n in range(6)]
+    (row,) = ledger(await changed_before_the_commit(go, *edited))
+    assert (row.verdict, row.detail) == ("stale", "r-user-0, r-user-1, r-user-2, r-user-3, r-user-4")
+
+
 @pytest.mark.requirement("S4.33")
 async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Drive) -> None:
     """The messages that the draft removes are unchanged, so it is committed. The edited message stays."""
@@ -228,6 +237,24 @@ async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Dri
     graph = await changed_before_the_commit(go, edited)
     assert verdicts(graph) == ["committed"]
     assert edited in values(graph)["messages"]
+
+
+@pytest.mark.requirement("S0.6")
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize(
+    ("window", "then"), [(1_000, ["selective_compaction", "summarize", "commit", "model"]), (2_000, ["model"])]
+)
+async def test_what_follows_a_run_that_died_is_decided_by_the_size(
+    go: Drive, clock: Clock, window: int, then: list[str], *, asks: bool
+) -> None:
+    """Nothing is compacted that a larger window holds, and a person who was asked is not asked again."""
+    graph = agent(calm(), now=clock)
+    await pause(go, graph, "summarize")
+    clock.time += 61
+    options: dict[str, Any] = {"context_window": window, "require_confirmation": asks}
+    graph = agent(calm(), now=clock, checkpointer=graph.checkpointer, **options)
+    assert steps(await go.stream(graph, said("hello?"))) == ["token_check", "rollback", *then]
+    assert verdicts(graph) == ["recovered", *(["committed"] if "commit" in then else [])]
 
 
 @pytest.mark.requirement("S2.54")

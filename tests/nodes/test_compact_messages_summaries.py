@@ -70,6 +70,19 @@ class TalkativeSummarizer(NeedleSummarizer):
 
 
 @pytest.mark.requirement("S4.38")
+def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> None:
+    """No model answers the list, so what messages leave free may be the record of what was said."""
+    rounds = [(user(f"Look behind door {n}."), AIMessage(f"Hall {n * 7} is empty.")) for n in range(120)]
+    messages = numbered([message for one in rounds for message in one])
+    found = compacted(messages, 1_000)
+    assert 970 < found.new_token_count <= 1_000
+    assert COUNTER.text(found.summary or "") > 600
+    summarizer = NeedleSummarizer(["door 1."])
+    compacted(messages, 1_000, summarizer=summarizer)
+    assert [request.max_tokens for request in summarizer.requests] == [500]
+
+
+@pytest.mark.requirement("S4.38")
 def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
     """A few tokens over the space are no reason to throw a good summary away."""
     messages = numbered(text_rounds(30, say=LONG))

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from threading import Event, current_thread, main_thread
@@ -229,6 +230,31 @@ async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert closed == ["closed"]
+
+
+@pytest.mark.requirement("S0.6")
+def test_what_a_cancelled_step_raises_is_not_logged_as_unseen(caplog: pytest.LogCaptureFixture) -> None:
+    """The caller gets the cancellation, and asyncio has nothing to say about the failure that came after it."""
+    began, go_on = Event(), Event()
+
+    def step() -> Effects[None]:
+        began.set()
+        go_on.wait(60)
+        raise ValueError("late")
+        yield  # type: ignore[unreachable] # makes it a generator
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(arun(step(), off_loop=True))
+        await asyncio.to_thread(began.wait, 60)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    gc.collect()  # asyncio logs what nobody has seen when it is collected
+    assert caplog.messages == []
 
 
 FEW: dict[str, Any] = {
