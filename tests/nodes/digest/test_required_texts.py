@@ -12,7 +12,7 @@ from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of, tokens_
 from langgraph_compaction.nodes.runtime import engine
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, standing, values, verdicts
+from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, filler, rounds, standing, values, verdicts
 from tests.histories import asks, numbered, result, user
 
 PINNED = "<Pin>keep this</Pin>"
@@ -111,6 +111,18 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph.invoke(Command(resume="drop_oldest"), CONFIG)
     assert verdicts(graph) == ["degraded_deterministic"]
     assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])
+
+
+@pytest.mark.requirement("S1.19", "S3.23")
+def test_recent_rounds_make_room_for_the_rules_of_the_user() -> None:
+    """Rounds that would fit beside the model's summary leave, so that no rule has to be left out of its message."""
+    rules = [f"Never {filler(80, 'n')}.", f"Always {filler(80, 'm')}."]
+    graph = agent(calm(), facts_beside_summary=True, dialogue_rounds_keep_min=14, target_ratio=0.6)
+    said = [HumanMessage(" ".join(rules), id="rules"), AIMessage("I will.", id="heard")]
+    graph.invoke({"messages": [*said, *rounds(20, 20), HumanMessage("And now?")]}, CONFIG)
+    assert verdicts(graph) == ["committed"]
+    (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
+    assert f"Rules:\n- {rules[0]}\n- {rules[1]}\n" in summary.text
 
 
 @pytest.mark.requirement("S3.23")
