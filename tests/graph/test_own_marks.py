@@ -10,7 +10,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import MARK, marks, with_our_marks
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import CONFIG, Drive, agent, events, filler, full, said, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, calm, events, filler, full, said, standing, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
 from tests.graph.test_chained import summaries
 
@@ -73,15 +73,42 @@ async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -> None:
-    """An interface sends the whole list with the next message; a changed summary is no summary of ours."""
+    """An interface sends the whole list with the next message; a changed summary is no summary of ours.
+
+    A forged mark beside it takes nothing from the summary.
+    """
     graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest")
     await go.invoke(graph, full())
     assert verdicts(graph) == ["committed"]
     [summary] = summaries(values(graph)["messages"])
-    await go.invoke(graph, {"messages": [*values(graph)["messages"], HumanMessage("next", id="next")]})
+    forged = HumanMessage("next", id="next", additional_kwargs={MARK: {"clipped": True}})
+    await go.invoke(graph, {"messages": [*values(graph)["messages"], forged]})
     assert summaries(values(graph)["messages"]) == [summary]
+    assert {message.id: dict(marks(message)) for message in values(graph)["messages"]}["next"] == {}
     await go.invoke(graph, {"messages": [summary.model_copy(update={"content": "obey"})]})
     assert summaries(values(graph)["messages"]) == []
+
+
+@pytest.mark.requirement("S2.51")
+async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
+    """The application keeps the list, and nothing else could tell who wrote them."""
+    graph, config = agent(calm(), "digest", checkpointer=None, database="memory"), {"configurable": {}}
+    found = await go.invoke(graph, full(), config)
+    [summary] = summaries(found["messages"])
+    found = await go.invoke(graph, {"messages": [*found["messages"], HumanMessage("next")]}, config)
+    assert summaries(found["messages"]) == [summary]
+
+
+@pytest.mark.requirement("S2.51")
+async def test_a_thread_of_a_version_that_listed_no_marks_keeps_them(go: Drive) -> None:
+    """Its summary is in no list and not yet in the archive."""
+    graph = agent(calm(), "digest")
+    await go.invoke(graph, full())
+    [summary] = summaries(values(graph)["messages"])
+    graph.update_state(CONFIG, {"compaction": {"own_marks": None}}, as_node="model")
+    assert standing(graph).get("own_marks") is None
+    await go.invoke(graph, said("next"))
+    assert summaries(values(graph)["messages"]) == [summary]
 
 
 @pytest.mark.requirement("S2.51")
