@@ -92,7 +92,8 @@ async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -
 @pytest.mark.requirement("S2.51")
 async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
     """The application keeps the list, and nothing else could tell who wrote them."""
-    graph, config = agent(calm(), "digest", checkpointer=None, database="memory"), {"configurable": {}}
+    config: Any = {"configurable": {}}
+    graph = agent(calm(), "digest", checkpointer=None, database="memory")
     found = await go.invoke(graph, full(), config)
     [summary] = summaries(found["messages"])
     found = await go.invoke(graph, {"messages": [*found["messages"], HumanMessage("next")]}, config)
