@@ -92,6 +92,7 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest
     assert all((row.tokens_after or 0) < row.tokens_before for row in rows)
     counts = ("blocks_kept", "blocks_dropped", "calls_clipped", "results_clipped", "floor")
     assert [[getattr(row, name) for name in counts] for row in rows] == [[2, 0, 0, 1, 0], [3, 0, 0, 1, 0]]
+    assert [row.level for row in rows] == [0, 0]
     told = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "compaction_id")
     assert [tuple(event[name] for name in told) for event in events(chunks, "CompactionEvent")] == [
         ("committed", "success", "ephemeral", row.tokens_before, row.tokens_after, row.compaction_id) for row in rows

@@ -151,18 +151,20 @@ async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("redact", [None, Redaction(hook=lambda text: text.replace("t1-7", "***"), store=True)])
 def test_a_clipped_result_names_its_handle(redact: Any) -> None:
-    """The agent reads it at the end of what was left, and it gives the whole."""
+    """The agent reads it at the end of what was left, and it gives the whole; without `recall` the mark has it."""
     options: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
     graph = agent(recall=True, redact=redact, **options)
-    given = [HumanMessage("first", id="q0"), *tool_block(1, 700), HumanMessage("go on", id="q1")]
+    given = [HumanMessage("first", id="q0"), *tool_block(1, 800), HumanMessage("go on", id="q1")]
     graph.invoke({"messages": given}, CONFIG)
     (clipped,) = [m for m in values(graph)["messages"] if m.id == "result-1"]
     name = clipped.additional_kwargs[MARK]["handle"]
     assert clipped.text.endswith(f" tokens]\n[recall: {name}]")
     assert "t1-699" in CompactionThread(graph, CONFIG).recall(handle=name, max_tokens=2_000)
-    plain = agent(**options)
+    plain = agent(redact=redact, **options)
     plain.invoke({"messages": given}, CONFIG)
-    assert "recall" not in next(m.text for m in values(plain)["messages"] if m.id == "result-1")
+    (unnamed,) = [m for m in values(plain)["messages"] if m.id == "result-1"]
+    assert "recall" not in unnamed.text
+    assert unnamed.additional_kwargs[MARK]["handle"] == name
 
 
 def test_the_tool_is_put_beside_a_list_of_tools() -> None:
