@@ -79,6 +79,7 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
         ),
         (gpt("gpt-4o", max_tokens=16_384).bind(max_tokens=None), "selective", None, 102_400, 115_200),
         (gpt("gpt-4o", max_tokens=-1), "selective", None, 102_400, 115_200),
+        (gpt("gpt-4o").bind(max_tokens=0), "selective", None, 102_400, 115_200),
         (gpt("gpt-4o", max_tokens=16_384).bind(max_tokens="unlimited"), "selective", None, 102_400, 115_200),
         (gpt("gpt-5").bind(max_tokens=32_000), "selective", None, 217_600, 272_000),
         (gpt("gpt-4o").with_fallbacks([claude()]), "selective", None, 51_200, 64_000),
