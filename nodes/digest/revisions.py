@@ -34,6 +34,10 @@ _TOUCHING = {"touching": 0.5, "alike": 0.6}
 """Smallest share of the shorter sentence's terms that a sentence without such a word has in common with a rule beside
 which it is shown: a sentence that sets no rule, and one that sets a rule itself."""
 
+_WITHOUT_CUE = frozenset({*_TOUCHING, "numbers"})
+"""Ways to revise a rule without a word that says so. The earlier rule stays in force, because the later sentence may
+set a rule of its own, as "Never drop table 2." does after "Never drop table 1."."""
+
 _TOUCHING_WORDS = 3
 """Smallest number of words of such a sentence."""
 
@@ -257,7 +261,8 @@ class _Conversation:
             self._add(spoken)
         for at, judged in self._unread:
             for sentence in judged.sentences:
-                self._add(_Spoken(at, *sentence))
+                if sentence[0] not in self.stale.get(at, ()):  # it stands beside an earlier rule already
+                    self._add(_Spoken(at, *sentence))
         self._unread.clear()
 
     def _is_known(self, text: str) -> bool:
@@ -279,9 +284,9 @@ class _Conversation:
         text, at = one_line(_joined(parts), _SHOWN), fresh[place].at
         if any(one.text in (text, fresh[place].text) for one in targets):
             return  # a repetition changes nothing
-        replaced = [] if kind in _TOUCHING else [one for one in targets if _replaces(text, one)]
+        replaced = [] if kind in _WITHOUT_CUE else [one for one in targets if _replaces(text, one)]
         extended = [one for one in targets if one not in replaced]
-        if kind in _TOUCHING and any(len(one.later) + len(text) >= _MOST_LATER for one in extended):
+        if kind in _WITHOUT_CUE and any(len(one.later) + len(text) >= _MOST_LATER for one in extended):
             return
         self._forget(targets)
         if replaced or not targets:

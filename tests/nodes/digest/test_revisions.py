@@ -281,13 +281,27 @@ def test_the_last_sentence_that_is_compared_revises(rule: str, other: str, befor
         (
             "Keep the hotel under 120 dollars.",
             "Keep the hotel under 150 dollars.",
-            "Keep the hotel under 150 dollars. (was: Keep the hotel under 120 dollars.)",
+            "Keep the hotel under 120 dollars. (later: Keep the hotel under 150 dollars.)",
         ),
     ],
 )
 def test_a_preference_is_revised_like_a_ban(rule: str, later: str, shown: str) -> None:
     """A single word or a changed number is enough for a revision."""
     assert told("Hello.", rule, later).text == f"Goal: Hello.\nRules:\n- {shown}"
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    "rule", ["Never drop the table users_{}.", "Never open door {} at night.", "绝对不要打开{}号门。"]
+)
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_rules_that_differ_by_a_number_are_all_shown(rule: str, count: int) -> None:
+    """A number alone does not say that the earlier rule is over: each may be about another thing."""
+    rules = [rule.format(number) for number in range(1, count + 1)]
+    in_two = told("Hello.", *rules[:-1])
+    for text in (told("Hello.", *rules).text, told(rules[-1], previous=in_two).text):
+        assert [one for one in rules if text.count(one) != 1] == []
+        assert "was:" not in text
 
 
 @pytest.mark.requirement("S3.23")
