@@ -1,7 +1,9 @@
 """Render a digest's entries as text: under headings, with the facts of one message on one line."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, groupby
 
 from langgraph_compaction.checkpoint.patterns import Pattern
@@ -37,11 +39,14 @@ def render_entries(entries: Sequence[Entry], suffixes: Suffixes | None = None) -
     `suffixes` is filled here and makes the next rendering of the same entries faster.
     """
     suffixes = {} if suffixes is None else suffixes
+    by_section = defaultdict[Section, list[Entry]](list)
+    for entry in entries:
+        by_section[entry.section].append(entry)
     parts: list[str] = []
     for section in SECTIONS:
-        own = [entry for entry in entries if entry.section == section]
+        own = by_section[section]
         if section in _ELSEWHERE:
-            own = list(_not_repeated(own, entries, section, suffixes))
+            own = list(_not_repeated(by_section, section, suffixes))
         lines = list(_fact_lines(own)) if section == "Facts" else [_line(entry) for entry in own]
         if section == "Goal" and lines:
             parts.append(f"{section}: {' '.join(lines)}")
@@ -51,7 +56,7 @@ def render_entries(entries: Sequence[Entry], suffixes: Suffixes | None = None) -
 
 
 def _not_repeated(
-    own: Sequence[Entry], entries: Sequence[Entry], section: Section, suffixes: Suffixes
+    by_section: Mapping[Section, Sequence[Entry]], section: Section, suffixes: Suffixes
 ) -> Iterator[Entry]:
     """Yield a section's entries whose words are in none of the sections that `_ELSEWHERE` lists for this section.
 
@@ -59,9 +64,9 @@ def _not_repeated(
     It is never left out, and it is not searched for the words of other entries, so that a tool's text cannot hide
     what a user said.
     """
-    elsewhere = _ELSEWHERE[section]
-    shown = _Phrases((entry.value for entry in entries if entry.section in elsewhere and not entry.path), suffixes)
-    for entry in own:
+    elsewhere = chain.from_iterable(by_section[other] for other in _ELSEWHERE[section])
+    shown = _Phrases((entry.value for entry in elsewhere if not entry.path), suffixes)
+    for entry in by_section[section]:
         if entry.path or not shown.hold(entry.value.rstrip(ELLIPSIS), with_more=section == "Open"):
             yield entry
 
@@ -102,10 +107,11 @@ def _line(entry: Entry) -> str:
 def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
     """Yield one line per message. Facts without a path come first: after a path, they would seem to belong to it."""
     for _, group in groupby(own, key=lambda entry: entry.at):
-        yield _fact_line(sorted(group, key=lambda entry: entry.path != ""))
+        yield _fact_line(tuple(sorted(group, key=lambda entry: entry.path != "")))
 
 
-def _fact_line(own: Sequence[Entry]) -> str:
+@lru_cache(maxsize=2_048)
+def _fact_line(own: tuple[Entry, ...]) -> str:
     """Return the line of a message's facts. Rows of a list are shown like those of a table.
 
     The keys of a row are left out if they are the keys of the row before; if only its first key is that of the row
