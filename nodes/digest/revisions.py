@@ -215,6 +215,8 @@ class _Conversation:
         """For each message's position, the sentences of it that a revision replaces or contains."""
         self._rules = deque[_Spoken](maxlen=_MOST_RULES)
         self._statements = deque[_Spoken](maxlen=_MOST_STATEMENTS)
+        self._frequency = Counter[str]()
+        """By term, the number of remembered rules and statements that have it."""
         self._subjects = defaultdict[str, deque[frozenset[str]]](lambda: deque(maxlen=_NEAR))
         """By term, the terms of the newest rules that have it."""
         self._judged = self._without_cue = 0
@@ -271,7 +273,11 @@ class _Conversation:
 
     def _add(self, spoken: _Spoken) -> None:
         if not is_question(spoken.text):
-            (self._rules if spoken.strength else self._statements).append(spoken)
+            remembered = self._rules if spoken.strength else self._statements
+            if len(remembered) == remembered.maxlen:
+                self._frequency.subtract(_all_terms(remembered[0]))
+            remembered.append(spoken)
+            self._frequency.update(_all_terms(spoken))
             if spoken.strength >= FIRM and not self._only_cues:
                 for term in (terms := _terms(spoken.text)):
                     self._subjects[term].append(terms)
@@ -317,10 +323,10 @@ class _Conversation:
         """Remove sentences in whose place a revision is remembered."""
         places = {(one.at, one.text) for one in gone}
         self.revisions = [one for one in self.revisions if (one.at, one.value) not in places]
-        self._rules = deque((one for one in self._rules if (one.at, one.text) not in places), _MOST_RULES)
-        self._statements = deque(
-            (one for one in self._statements if (one.at, one.text) not in places), _MOST_STATEMENTS
-        )
+        for remembered in (self._rules, self._statements):
+            for one in [one for one in remembered if (one.at, one.text) in places]:
+                remembered.remove(one)
+                self._frequency.subtract(_all_terms(one))
 
     def _extend(self, rule: _Spoken, text: str, at: int) -> None:
         """Show later words beside a rule: the newest of them, as many as may be shown."""
@@ -349,13 +355,13 @@ class _Conversation:
 
     def _targets(self, text: str, kind: str) -> list[_Spoken]:
         """Return the earlier sentences that a revision is about, the newest of the most similar ones first."""
-        terms, pool = _terms(text), [*self._statements, *self._rules]
-        each = [_terms(spoken.text) | _terms(spoken.later) for spoken in pool]
-        frequency = Counter(term for found in each for term in found)
+        terms, frequency, pool = _terms(text), self._frequency, [*self._statements, *self._rules]
         rare = max(_RARE, len(pool) // _RARE_SHARE)
+        if not any(0 < frequency[term] <= rare for term in terms):
+            return []
         scored: list[tuple[float, int, _Spoken]] = []
-        for spoken, known in zip(pool, each, strict=True):
-            shared = terms & known
+        for spoken in pool:
+            shared = terms & (known := _all_terms(spoken))
             if any(frequency[term] <= rare for term in shared) and self._may_revise(
                 text, spoken, len(shared) / min(len(terms), len(known)), kind
             ):
@@ -373,6 +379,11 @@ class _Conversation:
             return spoken.strength >= FIRM and alike >= _ALIKE
         ours, theirs = set(_NUMBER.findall(text)), set(_NUMBER.findall(spoken.text))
         return spoken.strength >= FIRM and alike >= _SAME and bool(ours and theirs) and not ours & theirs
+
+
+def _all_terms(spoken: _Spoken) -> frozenset[str]:
+    """Return the terms of a sentence and of the later words that are shown with it."""
+    return _terms(spoken.text) | _terms(spoken.later)
 
 
 def _replaces(text: str, earlier: _Spoken) -> bool:

@@ -179,6 +179,15 @@ def test_a_rule_and_its_revisions_are_one_line() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_rule_that_is_often_revised_stays_one_line() -> None:
+    """The digest shows the newest of forty limits and the limit before it. It shows no other earlier limit."""
+    limits = [f"The new limit for the hotel is {100 + 10 * number} dollars a night." for number in range(40)]
+    text = told("Hello. Keep the hotel under 90 dollars a night.", *limits).text
+    assert text.endswith(f"- {limits[-1]} (was: {limits[-2]})")
+    assert text.count("hotel") == 2
+
+
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "later",
     [
