@@ -91,7 +91,10 @@ async def test_the_next_short_question_is_answered(go: Drive, case: str, build: 
 async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The message is an ordinary one from then on; pins that had room before stay, up to half of the room exactly."""
+    """The message of a refused pin becomes an ordinary message, and the event reports the refusal once.
+
+    Earlier pins stay, and all pins together may take exactly half of the room.
+    """
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
     await go.invoke(graph, {"messages": [pinned(300, "early")]})
     given = {"messages": [pinned(193, "late", pinned=True, is_meta=True), pinned(192, "small")]}

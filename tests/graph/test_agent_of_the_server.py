@@ -34,7 +34,10 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pyt
 async def test_where_nobody_can_answer_the_variable_says_what_is_done(
     environment: pytest.MonkeyPatch, named: str | None, verdict: str
 ) -> None:
-    """Without the variable the agent, which is built before it has a checkpointer, compacts unasked."""
+    """The agent compacts without asking a person if the environment variable is not set.
+
+    The agent has no checkpointer when the server builds the agent.
+    """
     environment.setenv("LANGGRAPH_COMPACTION_REQUIRE_CONFIRMATION", "true")
     if named:
         environment.setenv("LANGGRAPH_COMPACTION_CONFIRMATION_UNAVAILABLE", named)

@@ -1,4 +1,4 @@
-"""The generated dialogues that are compacted again and again: what is said in them, and what is read from the end."""
+"""These tests check the generated dialogues that are compacted repeatedly, and the figures about their rules."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ MARKED = f"- {REVISION} (was: {RULE})"
 
 
 def summary(*lines: str) -> HumanMessage:
-    """A summary that an earlier compaction wrote."""
+    """Return the message of a summary from an earlier compaction."""
     return HumanMessage("\n".join(lines), additional_kwargs={"compaction": {"kind": "compaction_summary"}})
 
 
@@ -56,13 +56,16 @@ def summary(*lines: str) -> HumanMessage:
 def test_a_context_shows_a_rule_and_its_revision_in_one_of_six_ways(
     context: Sequence[AnyMessage], shown: str
 ) -> None:
-    """A line of a summary that shows the rule must name its revision; a message of the user need not."""
+    """A summary line that shows the old rule must also name the revision of this rule.
+
+    A message of the user need not name the revision.
+    """
     assert outcome(context, RULE, REVISION) == shown
 
 
 @pytest.mark.requirement("S3.23")
 def test_rules_are_counted_and_listed_as_a_context_shows_them() -> None:
-    """The lines under the heading of the rules alone, until another line follows."""
+    """The listed rules are the lines that directly follow the heading `Rules:` and begin with a hyphen."""
     context = [
         summary("- z", "Facts:", "- a", "Rules:", "- b", MARKED, "Open:", "- c"),
         HumanMessage(f"- d\n{REVISION}"),
@@ -75,7 +78,7 @@ def test_rules_are_counted_and_listed_as_a_context_shows_them() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_seed_always_draws_the_same_round() -> None:
-    """So that published figures can be computed again: an order, its parcels, and what else the user says."""
+    """The same seed produces the same order, parcels and user text, so that published figures can be reproduced."""
     parcels = [
         {"parcel": "PX223646", "city": "Cork", "weight": 57},
         {"parcel": "PX595185", "city": "Ghent", "weight": 26},
@@ -84,7 +87,7 @@ def test_a_seed_always_draws_the_same_round() -> None:
     ]
     call = {"name": "find_order", "args": {"order": "ORD-27611"}, "id": "call-652231581"}
     found = json.dumps({"order": "ORD-27611", "item": "desk", "parcels": parcels})
-    draw = Random(1)  # noqa: S311 - no secret; the seed repeats the round
+    draw = Random(1)  # noqa: S311 - the numbers are no secret, and the seed repeats them
     assert round_of(draw, RULE) == [
         HumanMessage(f"Where is the desk of order ORD-27611? {RULE}", id="u-818492001"),
         AIMessage("", tool_calls=[call], id="c-823729238"),
@@ -96,8 +99,8 @@ def test_a_seed_always_draws_the_same_round() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_rounds_are_about_orders_of_two_to_six_parcels() -> None:
-    """All weights below 90 are drawn, and all eight items and cities."""
-    draw = Random(0)  # noqa: S311 - the same
+    """Three hundred rounds contain every weight below 90, and all eight items and cities."""
+    draw = Random(0)  # noqa: S311 - the numbers are no secret
     results = [json.loads(round_of(draw)[2].text) for _ in range(300)]
     parcels = [parcel for found in results for parcel in found["parcels"]]
     assert {len(found["parcels"]) for found in results} == {2, 3, 4, 5, 6}
@@ -106,7 +109,7 @@ def test_rounds_are_about_orders_of_two_to_six_parcels() -> None:
 
 
 class Recorder:
-    """A summarizer that records what it was asked to summarize."""
+    """This summarizer records the messages of each request."""
 
     name = "recorder"
 
@@ -114,20 +117,23 @@ class Recorder:
         self.asked: list[list[AnyMessage]] = []
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Answer in a few words."""
+        """Record the messages of the request, and return a short summary."""
         self.asked.append(list(request.messages))
         return Reply(content="<summary>They looked for orders.</summary>")
 
     async def asummarize(self, request: Any) -> Reply:
-        """Answer in a few words."""
+        """Record the messages of the request, and return a short summary."""
         return self.summarize(request)
 
 
 @pytest.mark.requirement("S3.23")
 def test_six_rounds_are_added_before_each_compaction_to_half_of_the_tokens() -> None:
-    """What compactions remove and what they leave are all rounds once, each with what the user adds."""
+    """The requests of the summarizer and the last context contain each message of the rounds exactly once.
+
+    Each compaction leaves at most half of the tokens.
+    """
     assert after_compactions({}, CompactionSettings(), compactions=0, seed=5) == []
-    recorder, draw = Recorder(), Random(5)  # noqa: S311 - the same
+    recorder, draw = Recorder(), Random(5)  # noqa: S311 - the numbers are no secret
     said = {0: "Hello.", 11: RULE}
     context = after_compactions(said, CompactionSettings(), compactions=2, seed=5, summarizer=recorder)
     rounds = [message for n in range(12) for message in round_of(draw, said.get(n, ""))]
@@ -142,7 +148,7 @@ def test_six_rounds_are_added_before_each_compaction_to_half_of_the_tokens() -> 
 
 @pytest.mark.requirement("S3.23")
 def test_the_model_that_loses_much_names_the_last_four_answers() -> None:
-    """It says nothing of rules, calls, results and older answers."""
+    """The reply of this summarizer omits the rules, the calls, the results and the older answers."""
     call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
     answers = [AIMessage(f"It is in {city}.") for city in ("Oslo", "Porto", "Lyon", "Graz", "Turin")]
     messages: list[AnyMessage] = [*answers[:3], HumanMessage(RULE), call, ToolMessage("{}", tool_call_id="1")]

@@ -28,7 +28,10 @@ def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_the_echo_tells_what_it_was_sent_and_shortens_a_long_message() -> None:
-    """The answer counts the messages of the user, names a summary, and repeats the newest message or its start."""
+    """The answer gives the number of user messages, and mentions a summary if there is one.
+
+    The answer then repeats the newest message, or the beginning of a long message.
+    """
     exact, longer = "a" * MOST_REPEATED, "a" * (MOST_REPEATED + 1)
     summary = HumanMessage("<summary>eggs</summary>", additional_kwargs={MARK: {"kind": SUMMARY_KIND}})
     scripted = "(a scripted echo; it sees"

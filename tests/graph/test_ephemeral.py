@@ -194,7 +194,10 @@ async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
 @pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("method", ["begin", "commit"])
 async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
-    """The model is called on the whole, the event says that nothing was freed, and the next call tries again."""
+    """If the archive fails, the model receives the whole messages, and the event reports that no tokens were freed.
+
+    The agent tries to remove the messages again before the next call of the model.
+    """
     model = looks(3)
     graph = agent(model, tools=[looking(1)])
     with failing_records(graph, method, times=1):

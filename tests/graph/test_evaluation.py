@@ -57,7 +57,10 @@ def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None
 
 @pytest.mark.requirement("S3.23")
 def test_a_cut_stands_behind_all_results_of_a_call() -> None:
-    """Wherever the share falls; messages without an id get one from their place in the run."""
+    """A cut never separates a call from one of its results, whatever the share is.
+
+    A message without an id gets an id from its position in the run.
+    """
     said: list[AnyMessage] = [SystemMessage("be"), HumanMessage("hi", id="own"), asks("a", "b")]
     said += [result("a"), result("b")]
     talk = [*said, AIMessage("ok"), HumanMessage("go")]
@@ -68,7 +71,7 @@ def test_a_cut_stands_behind_all_results_of_a_call() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
-    """And three characters or more; they are listed in order, with repetitions."""
+    """An identifier has at least three characters, and the list contains identifiers in order, with repetitions."""
     text = "Call ABC about fq8ape, Abc and PX-1138.\nFiles: src/a.py, a-b (x1, PX, 12) 123 order_id ABC, at me@x.org!"
     assert listed(text) == ["ABC", "fq8ape", "PX-1138", "src/a.py", "a-b", "123", "order_id", "ABC", "me@x.org"]
     assert identifiers(text) == set(listed(text))
@@ -76,14 +79,17 @@ def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_each_value_of_an_argument_is_read_with_the_key_beside_it() -> None:
-    """Also inside lists and further arguments."""
+    """A value in a list or in a nested argument has the key that is closest to the value."""
     argument = {"a": {"b": ["x", {"c": 1}, [2]]}, "d": None}
     assert list(leaves(argument)) == [("b", "x"), ("c", "1"), ("b", "2"), ("d", "None")]
 
 
 @pytest.mark.requirement("S3.23")
 def test_what_each_later_call_needs_is_said_for_each_call() -> None:
-    """Whole identifiers that only messages before the cut hold; the result of a call supplies the calls behind it."""
+    """A call needs the whole identifiers that only messages before the cut contain.
+
+    The result of an earlier call supplies identifiers to the later calls.
+    """
     later: list[AnyMessage] = [
         asks("a", of=["PX-2", {"or": "PX-1"}], new="NEW-9"),
         result("a", "found PX-1"),
@@ -114,13 +120,13 @@ def test_what_each_later_call_needs_is_said_for_each_call() -> None:
     ],
 )
 def test_an_identifier_is_bound_to_two_words_near_it(context: str, is_bound: bool) -> None:
-    """Near are 80 characters on either side, and words have three letters or more."""
+    """A word of three or more letters is near an identifier if the word is within 80 characters on either side."""
     assert bound(context, f"owl {'.' * 80} of fox PX-1 hen {'.' * 80} yak", "PX-1") is is_bound
 
 
 @pytest.mark.requirement("S3.23")
 def test_the_words_of_a_rule_are_stemmed_and_have_content() -> None:
-    """Words such as articles are left out; Chinese is read in pairs of characters."""
+    """Words without content, such as articles, are omitted, and Chinese text is split into pairs of characters."""
     text = "Please keep the BOXES for my booking, don't ship 3 parcels if it rained slowly. 我要靠窗 好 一定要"
     english = ["keep", "box", "book", "don't", "ship", "3", "parcel", "if", "rain", "slow"]
     assert terms(text) == [*english, "我要", "要靠", "靠窗", "好", "一定", "定要"]
@@ -132,7 +138,7 @@ def test_the_words_of_a_rule_are_stemmed_and_have_content() -> None:
     [(58, (0, 0), True), (59, (0, 0), False), (58, (1, 0), True), (58, (0, 1), True), (59, (9, 9), False)],
 )
 def test_half_of_a_rules_words_survive_together(between: int, around: tuple[int, int], survived: bool) -> None:
-    """Among 60 words in a row, wherever they begin: two words of a rule of four, and not of a rule of five."""
+    """A rule survives if 60 consecutive words of the context contain at least half of the rule's words."""
     before, after = around
     context = " ".join([*["fog"] * before, "alpha", *["fog"] * between, "beta", *["fog"] * after])
     assert survives(context, "alpha beta gamma delta") is survived
@@ -182,7 +188,10 @@ def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("budget", "share"), [(1.0, 1.0), (0.5, 0.5), (0.001, None)])
 def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
-    """Of the messages with the planted sentence; at least one token, so that a context can be measured by it."""
+    """The cap is a share of the tokens of the messages, which include the planted sentence.
+
+    The cap is at least one token.
+    """
     seen: list[tuple[int, int]] = []
     context = [HumanMessage("So far the parcel was looked up.")]
 
@@ -193,7 +202,7 @@ def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: flo
     found = row(short, budget)
     caps = [cap for cap, _ in seen]
     assert caps == [1 if share is None else int(share * size) for _, size in seen]
-    shares = [count(context) / cap for cap in caps[: len(PLACES)]]  # the others are for the remarks
+    shares = [count(context) / cap for cap in caps[: len(PLACES)]]  # the other caps belong to the remarks
     assert len(caps) == 2 * len(shares)
     assert found["tokens_over_cap"] == round(sum(shares) / len(shares), 3)
     assert found["most_over_cap"] == round(max(shares), 3)
@@ -202,7 +211,7 @@ def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: flo
 
 @pytest.mark.requirement("S3.23")
 def test_progress_is_told_after_each_cut_of_each_policy_and_budget() -> None:
-    """A row follows the last cut of its policy."""
+    """The callback runs after each cut, and the row of a policy follows the last cut of this policy."""
     told: list[str] = []
     tasks = [task(cut("talk", TALK, share), 1) for share in (0.6, 0.6, 0.3)]
     policies = {"all": (lambda old, _: old,), "none": (lambda _old, _cap: [],)}

@@ -1,4 +1,4 @@
-"""What stands in the charts of `evaluate`: lines, bands, headings, and the note below."""
+"""These tests check the lines, bands, titles and notes in the charts of `evaluate`."""
 
 import sys
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
 
 
 def row(policy: str, budget: float, bound: float, calls: float) -> dict[str, Any]:
-    """Return figures of a policy, with intervals of 0.05 on either side."""
+    """Return the figures of a policy, with intervals that extend 0.05 to either side."""
     ci95 = {name: [value - 0.05, value + 0.05] for name, value in (("bound", bound), ("calls", calls))}
     return {"policy": policy, "budget": budget, "bound": bound, "calls": calls, "ci95": ci95}
 
@@ -54,7 +54,7 @@ def _rounded(points: Any) -> list[tuple[float, float]]:
 
 
 def check_frame(figure: Any) -> None:
-    """Check the title, and that the note stands whole below the axes."""
+    """Check that the figure has the title, and that the whole note is below the axes."""
     assert figure.get_suptitle() == "A title"
     (note,) = [text for text in figure.texts if text.get_text() == SAID]
     lowest = min(axes.get_tightbbox().y0 for axes in figure.axes)
@@ -65,7 +65,10 @@ def check_frame(figure: Any) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_retention_is_drawn_against_the_budget_in_percent(drawn: Draw) -> None:
-    """A line for each policy, from the smallest budget on, within its interval."""
+    """Each policy has one line, which begins at the smallest budget.
+
+    A band around the line shows the confidence interval.
+    """
     to_rgb = pytest.importorskip("matplotlib.colors").to_rgb
     rows = [row("ours", 0.5, 0.75, 0.5), row("trim", 0.5, 0.25, 0.125), row("ours", 0.25, 0.5, 0.375)]
     figure = drawn(write_chart, rows)
@@ -94,7 +97,10 @@ def test_retention_is_drawn_against_the_budget_in_percent(drawn: Draw) -> None:
 def test_a_course_is_drawn_over_the_requests_in_percent(
     drawn: Draw, windows: tuple[float, int], labels: list[str]
 ) -> None:
-    """Its points stand evenly, the last at the end of the run; of several windows each line names its own."""
+    """The points of a line have equal distances, and the last point is at the end of the run.
+
+    If the rows have several windows, the label of each line names its window.
+    """
     rows = [
         {"policy": policy, "window": window, "course": {"tokens": [10, 40, 20, 30], "cost": [0.1, 0.2, 0.4, 0.8]}}
         for policy, window in zip(("ours", "trim"), windows, strict=True)
@@ -116,7 +122,7 @@ def test_a_course_is_drawn_over_the_requests_in_percent(
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> None:
-    """With its path and the system's reason."""
+    """The error contains the path of the chart and the reason that the operating system gives."""
     pytest.importorskip("matplotlib")
     path = tmp_path / "missing" / f"chart{suffix}"
     with pytest.raises(SettingsError) as caught:
@@ -126,7 +132,7 @@ def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> 
 
 @pytest.mark.requirement("S3.23")
 def test_a_page_holds_the_picture(tmp_path: Path) -> None:
-    """With its title; nothing else has to be loaded."""
+    """The HTML page contains the chart as SVG, with the title."""
     pytest.importorskip("matplotlib")
     path = tmp_path / "chart.html"
     write_chart([row("ours", 0.5, 0.75, 0.5)], path, "A title")
@@ -139,7 +145,7 @@ def test_a_page_holds_the_picture(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_chart_without_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says how to install it, and what to do without."""
+    """The error says how to install matplotlib, and which option to omit instead."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(SettingsError) as caught:
         write_courses([], tmp_path / "chart.svg", "A title")

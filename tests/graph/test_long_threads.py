@@ -57,7 +57,7 @@ def test_a_question_needs_what_left_the_view() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_first_messages_of_a_run_are_all_in_view() -> None:
-    """Up to the third message of the user, nothing has left the view; with the fourth, the first has."""
+    """The first round leaves the view with the fourth user message, and no message leaves the view earlier."""
     said = [message for n in range(4) for message in (HumanMessage(f"Take PX-{n}"), AIMessage("ok"))]
     for number in range(1, 5):
         short = Recording(name="short", messages=(*said[: 2 * number - 1], asks(1, parcel="PX-0")))
@@ -77,14 +77,17 @@ def test_a_thread_holds_other_tasks_around_the_run() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_runs_of_other_tasks_are_added_until_the_thread_is_large_enough() -> None:
-    """Whole, without their system messages; without a size, one run each of eight tasks. The place is drawn."""
+    """Whole runs without their system messages are added, and the position of the question's own run is random.
+
+    If no size is given, one run of each of eight tasks is added.
+    """
     (question,) = questions(RUNS[0][1], "teal")
     said = [(f"{n}", [SystemMessage("be"), HumanMessage(f"{n}"), AIMessage("ok")]) for n in range(100, 110)]
     runs = [RUNS[0], *((task, Recording(name=task, messages=tuple(two))) for task, two in said for _ in range(2))]
     for tokens, number in ((0, OTHERS), (40, 4), (41, 5)):
         places, drawn = set[int](), set[str]()
         for seed in range(60):
-            messages, own = thread_of(question, runs, tokens, Random(seed))  # noqa: S311 - for a test
+            messages, own = thread_of(question, runs, tokens, Random(seed))  # noqa: S311 - no secret
             assert [message.id for message in messages] == [f"message-{n}" for n in range(2 * number + 2)]
             texts = [message.text for message in messages]
             place = texts.index(question.old[0].text)
@@ -112,7 +115,7 @@ def test_runs_of_other_tasks_are_added_until_the_thread_is_large_enough() -> Non
     ],
 )
 def test_trials_of_a_task_are_told_by_their_name(name: str, task: str) -> None:
-    """A run with any other name is a task of its own."""
+    """A run whose name does not have the form of a trial counts as a task of its own."""
     assert task_of(Recording(name=name, messages=())) == task
 
 
@@ -173,7 +176,10 @@ def test_words_that_no_message_shares_are_out_of_reach() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_plain_search_is_bm25() -> None:
-    """A rare word outweighs a frequent one, and a text without any is left out; handles are of twelve characters."""
+    """A rare word counts more than a frequent word, and the search omits a text that contains none of the words.
+
+    The handle of each hit has twelve characters.
+    """
     texts: list[AnyMessage] = [HumanMessage(text) for text in ("crate crate", "crates of tea", "a boat")]
     crate, tea = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
     lengths = [1.2 * (0.25 + 0.75 * words / (7 / 3)) for words in (2, 3)]
@@ -188,7 +194,7 @@ def test_the_plain_search_is_bm25() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_plain_search_returns_as_many_messages_as_are_compared() -> None:
-    """Equal ones in their order, whatever further ones there are."""
+    """The search returns at most 32 messages, and returns messages with equal scores in their original order."""
     texts: list[AnyMessage] = [HumanMessage("tea", id=f"{n}") for n in range(40)]
     assert [one.message.id for one in plain_bm25(texts, "tea")] == [f"{n}" for n in range(32)]
 

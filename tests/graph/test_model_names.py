@@ -33,7 +33,7 @@ def test_a_name_opens_a_model_with_and_without_langchain() -> None:
 def test_the_middleware_opens_the_model_that_writes_the_summaries_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As `SummarizationMiddleware` does."""
+    """The middleware accepts the name of a model, as LangChain's `SummarizationMiddleware` does."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     graph = create_agent(ScriptedModel(), middleware=[CompactionMiddleware("openai:gpt-4o-mini")])
     model = dependencies_of(graph).summary_model

@@ -125,7 +125,10 @@ def test_schemas_stand_before_every_request_and_are_reused() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_window_without_room_for_a_message_is_refused() -> None:
-    """The system message and the schemas take it all; one token more is a limit."""
+    """A window that only has room for the system message and the tool schemas is refused.
+
+    A window with one more token is accepted.
+    """
     run = Run("tools", TINY.messages, schemas=1_095)
     assert run.limit(1_101) == 1_101
     for window in (1_100, 0.0):
@@ -139,7 +142,7 @@ def test_a_window_without_room_for_a_message_is_refused() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_requests_share_the_messages_with_which_they_begin() -> None:
-    """What a request repeats of the one before is not stored again; from the first other message on, all is new."""
+    """Two consecutive requests share the stored messages up to the first message that differs."""
     course = PlayedRun()
     for texts in (["hi"], ["hi", "go"], ["hi", "go", "on"], ["hi", "no", "on"]):
         course.send(0, [HumanMessage(text) for text in texts])
@@ -209,7 +212,7 @@ def test_the_course_ends_with_the_whole_cost() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
-    """Of three requests each stands for a third of the points; the last point is the last request."""
+    """The 20 points of a course are divided evenly among the requests, and the last point shows the last request."""
     run = Run("three", [*TINY.messages, HumanMessage("go"), AIMessage("ok")])
     assert row(uncompacted)["course"]["tokens"] == [10] * 10 + [20] * 10
     assert row(uncompacted, run)["course"]["tokens"] == [10] * 6 + [20] * 7 + [30] * 7
@@ -217,10 +220,11 @@ def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
-    """Twenty requests of 10 to 200 tokens, played twice with a compaction and a summarizer, and once without.
+    """The figures of a run that is played three times equal figures that are computed by hand.
 
-    At a limit of 100 the compacted requests are of 10 to 100 tokens, twice. The last answer has two calls: one needs
-    what the first and the newest message say, the other only the newest. Only the newest is left by the compaction.
+    The run has twenty requests of 10 to 200 tokens. With a limit of 100 tokens, two of the three plays compact the
+    run once and call a summarizer. This compaction leaves only the newest message. The last answer has two calls: one
+    call needs the first and the newest message, and the other call needs only the newest message.
     """
     said = [message for n in range(101, 121) for message in (HumanMessage(str(n)), AIMessage("ok"))]
     calls = [{"name": "find", "args": {"of": of}, "id": str(len(of))} for of in (["101", "120"], ["120"])]
@@ -264,7 +268,7 @@ def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_newest_exchange_takes_its_tokens_before_the_others() -> None:
-    """The others are compacted to what is left, which is nothing where the newest exchange alone is over the cap."""
+    """The other messages may take the tokens that the newest exchange leaves under the cap, or no tokens."""
     others: list[AnyMessage] = [HumanMessage("hi"), AIMessage("ok")]
     last: list[AnyMessage] = [asks("a"), result("a", "done")]
     policy = but_the_newest(lambda old, cap: [HumanMessage(f"{len(old)} in {cap}")])

@@ -73,7 +73,7 @@ def test_runs_fill_threads_of_the_size_asked_for() -> None:
 
 
 def small(name: str, users: int) -> Recording:
-    """A run of rounds of two messages, each of which takes five tokens."""
+    """Return a run with this number of rounds; each round has two messages of five tokens each."""
     said = [message for n in range(users) for message in (HumanMessage(f"{100 + n}"), AIMessage(name))]
     return Recording(name=name, messages=(SystemMessage(name), *said))
 
@@ -84,7 +84,10 @@ def small(name: str, users: int) -> Recording:
     [(20, [1] * 5), (21, [2, 3]), (40, [2, 3]), (41, [5]), (60, [5]), (10**6, [5])],
 )
 def test_a_thread_is_full_at_exactly_the_size_asked_for(tokens: int, runs: list[int]) -> None:
-    """Of five runs of 20 tokens without their system messages; the last thread takes what fills no other."""
+    """Runs of 20 tokens, without their system messages, are joined until the thread has the given size.
+
+    The last thread contains all runs that are left.
+    """
     threads = long_threads([small(str(n), 2) for n in range(5)], tokens)
     assert [len(set(thread.parts)) - 1 for thread in threads] == runs
     assert [thread.recording.name for thread in threads] == [f"thread-{n}" for n in range(len(runs))]
@@ -92,7 +95,7 @@ def test_a_thread_is_full_at_exactly_the_size_asked_for(tokens: int, runs: list[
 
 @pytest.mark.requirement("S3.23")
 def test_a_run_is_cut_at_the_user_message_in_its_middle() -> None:
-    """A run with one message of a user is whole in the first half."""
+    """A run with only one user message is completely in the first half of the thread."""
     runs = [small(name, users) for users, name in enumerate(("none", "one", "two", "three"))]
     (thread,) = long_threads(runs, 10**6)
     order = list(dict.fromkeys(thread.parts[1:]))
@@ -109,16 +112,17 @@ def test_a_run_is_cut_at_the_user_message_in_its_middle() -> None:
 
 
 def newest(old: Sequence[AnyMessage], _cap: int) -> list[AnyMessage]:
-    """The last message alone."""
+    """Return only the last message."""
     return [old[-1]]
 
 
 @pytest.mark.requirement("S3.23")
 def test_the_figures_of_threads_are_those_counted_by_hand() -> None:
-    """Two threads: requests of 10, 20 and 30 tokens, and of 10 and 20; each is played three times.
+    """The figures of two threads that are played three times equal figures that are computed by hand.
 
-    Under a limit of 20 tokens, two of three times the third request is compacted to 10 tokens, which loses one of the
-    two identifiers that the last call needs. In the second thread nothing is compacted and nothing is lost.
+    The first thread has requests of 10, 20 and 30 tokens, and the second thread has requests of 10 and 20 tokens.
+    With a limit of 20 tokens, two of the three plays compact the third request of the first thread to 10 tokens.
+    These plays lose one of the two identifiers that the last call needs.
     """
     told = [SystemMessage("be"), *(m for n in range(101, 104) for m in (HumanMessage(f"{n}"), AIMessage("ok")))]
     one = Run("a", [*told[:-1], asks("a", of=["101", "103"])])
@@ -163,7 +167,10 @@ def test_the_figures_of_threads_are_those_counted_by_hand() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_quotations_are_counted_in_the_last_messages_of_requests() -> None:
-    """Two of three requests end with one; its tokens are the mean of the two."""
+    """A quotation counts only if the quotation is the last message of a request.
+
+    The figure for the tokens is the mean of the counted quotations.
+    """
     said = [message for n in range(3) for message in (HumanMessage(f"{100 + n}"), AIMessage("ok"))]
     quotations = [HumanMessage(f"{OPENING}{' word' * words}") for words in (10, 17)]
 
@@ -217,7 +224,10 @@ def test_a_quotation_answers_a_user_and_only_after_a_compaction() -> None:
     [(2_220, 110), (2_219, 110), (2_008, 100), (2_006, 0), (20_008, 1_000), (20_028, 1_000)],
 )
 def test_tokens_for_a_quotation_are_kept_free_only_once_something_is_removed(limit: int, most: int) -> None:
-    """5 % of the room, from 100 to 1,000 tokens: the first compaction frees them, and later ones come earlier."""
+    """The tokens for a quotation are 5 % of the room and at most 1,000, or none if this share is less than 100.
+
+    Before the first compaction, the context may fill the room. Later, the context leaves these tokens free.
+    """
     (thread,) = long_threads(RUNS, 10**6)
     whole = run_of(thread.recording)
     asked: list[tuple[int, int]] = []
@@ -238,7 +248,10 @@ def test_tokens_for_a_quotation_are_kept_free_only_once_something_is_removed(lim
 
 @pytest.mark.requirement("S3.23")
 def test_once_something_is_removed_the_context_leaves_room_for_a_quotation() -> None:
-    """The third request is over the room of 2,235 tokens, the fourth leaves 111 of them, and the last does not."""
+    """The first compaction starts when the third request exceeds the room of 2,235 tokens.
+
+    The second compaction starts when the last request leaves fewer than 111 of these tokens for a quotation.
+    """
     texts = ["go", "word " * 2_094, "go", "drop " * 117, "go", "ok", "go", "ok", "go", "ok"]
     said = [(AIMessage if n % 2 else HumanMessage)(text, id=f"{n}") for n, text in enumerate(texts)]
     run, room, most = Run("said", said), count(said[:5]) - 1, (count(said[:5]) - 1) // 20

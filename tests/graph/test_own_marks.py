@@ -73,9 +73,9 @@ async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -> None:
-    """An interface sends the whole list with the next message; a changed summary is no summary of ours.
+    """A summary keeps its marks if an interface sends back the whole list of messages, even with a forged mark.
 
-    A forged mark beside it takes nothing from the summary.
+    A summary whose text was changed loses its marks.
     """
     graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest")
     await go.invoke(graph, full())
@@ -91,7 +91,7 @@ async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -
 
 @pytest.mark.requirement("S2.51")
 async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
-    """The application keeps the list, and nothing else could tell who wrote them."""
+    """A run without a thread keeps the marks of all messages, because only the application stores the list."""
     config: Any = {"configurable": {}}
     graph = agent(calm(), "digest", checkpointer=None, database="memory")
     found = await go.invoke(graph, full(), config)
@@ -102,7 +102,7 @@ async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
 
 @pytest.mark.requirement("S2.51")
 async def test_a_thread_of_a_version_that_listed_no_marks_keeps_them(go: Drive) -> None:
-    """Its summary is in no list and not yet in the archive."""
+    """The summary keeps its marks although neither the state nor the archive lists the summary."""
     graph = agent(calm(), "digest")
     await go.invoke(graph, full())
     [summary] = summaries(values(graph)["messages"])
@@ -145,7 +145,10 @@ async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) 
 @pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_releasing_a_text_keeps_the_marks_of_every_message(go: Drive, build: str) -> None:
-    """The summary, which now carries a text less, and a refused message beside it stay as they are."""
+    """After `unpin`, the next run removes no marks from the summary, whose list of pins is now empty.
+
+    A refused message next to the summary does not change either.
+    """
     graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest", dialogue_rounds_keep_min=0)
     pinning = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="pinning")
     await go.invoke(graph, {"messages": [pinning, AIMessage("ok"), *full()["messages"]]})

@@ -128,7 +128,10 @@ async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None
 
 @pytest.mark.requirement("S2.36")
 def test_what_cannot_be_pinned_is_refused() -> None:
-    """Neither and both, a message that is not there, and more than half of the room; half of it is not too much."""
+    """`pin` and `unpin` require exactly one of their two arguments, and `pin` refuses an unknown message.
+
+    Pins may take exactly half of the room, and `pin` refuses a text with which the pins would take more.
+    """
     graph = agent()
     graph.invoke({"messages": rounds(1)}, CONFIG)
     before, thread = values(graph), CompactionThread(graph, CONFIG)

@@ -309,9 +309,9 @@ async def test_what_another_process_prepares_is_waited_for(
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("asked", "named"), [("What is in MSKU4007?", True), ("Thank you.", False)])
 async def test_what_is_used_since_comes_into_the_facts(go: Drive, asked: str, *, named: bool) -> None:
-    """An identifier that the user takes up again stands beside a summary that did not name it.
+    """If the user names an identifier again, the facts beside the prepared summary contain this identifier.
 
-    The answer that the preparation knew of names another one, which was therefore not used since.
+    An identifier that only an answer before the preparation names is not added.
     """
     codes = " ".join(f"Container MSKU{4000 + n} holds item KX-{n}." for n in range(40))
     first = [HumanMessage(codes, id="codes"), AIMessage("noted", id="noted"), *rounds(5)]

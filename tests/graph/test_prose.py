@@ -51,7 +51,7 @@ def test_planted_statements_are_counted_by_speaker() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_statements_are_planted_where_the_name_and_the_language_draw_them() -> None:
-    """Between sentences, at the beginning and at the end of messages, and always in the same places."""
+    """The statements are always planted in the same places, between sentences and at both ends of messages."""
     texts = [message.text for message in planted_prose("talk", TALK, "en").messages]
     assert [text.replace("? ", ". ").split(". ") for text in texts] == [
         [
@@ -84,7 +84,10 @@ def test_statements_are_planted_where_the_name_and_the_language_draw_them() -> N
 
 @pytest.mark.requirement("S3.23")
 def test_a_user_tells_facts_and_an_assistant_decides_with_a_reason() -> None:
-    """The first and the last statement of each speaker, and their number: every part with every other."""
+    """The statements of a speaker combine each phrase of one list with each phrase of another list.
+
+    The test checks the number of statements, and the first and the last statement.
+    """
     told = {(code, speaker): PHRASES[code].of(speaker) for code in ("en", "ja") for speaker in SPEAKERS}
     assert {key: (len(every), every[0], every[-1]) for key, every in told.items()} == {
         ("en", "user"): (
@@ -112,7 +115,10 @@ def test_a_user_tells_facts_and_an_assistant_decides_with_a_reason() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_speaker_without_prose_gets_no_statement() -> None:
-    """Calls are no prose; the statements stand between the sentences of the first messages alone."""
+    """A message that contains only calls gets no statements.
+
+    The statements of the user are planted between the sentences of the first message.
+    """
     call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
     planted = planted_prose("calls", [TALK[0], call, TALK[2]], "en", within=2)
     assert {speaker: len(every) for speaker, every in planted.sentences.items()} == {"user": 5, "assistant": 0}
@@ -126,7 +132,10 @@ def test_a_speaker_without_prose_gets_no_statement() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_second_half_is_said_again_when_the_conversation_is_over() -> None:
-    """Six rounds before each compaction, each message with an id of its own, and a share of the tokens."""
+    """Six rounds are added before each compaction, and each repeated message gets an id of its own.
+
+    The cap of each compaction is the given share of the tokens.
+    """
     asked = [message for n in range(8) for message in (HumanMessage(f"ask {n}"), AIMessage("a"), AIMessage("b"))]
     planted = Planted("talk", [AIMessage("hello"), *asked], {})
     caps: list[tuple[int, int]] = []
@@ -166,7 +175,10 @@ def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_conversation_always_belongs_to_the_same_half() -> None:
-    """So that published figures are of conversations with which nothing was tuned."""
+    """The half of a conversation depends only on its name.
+
+    The published figures use only conversations with which nothing was tuned.
+    """
     halves = {name: half_of(name) for name in map(str, range(12))}
     assert {name for name, half in halves.items() if half == "held_out"} == {"0", "2", "3", "4", "7", "8"}
     assert {name for name, half in halves.items() if half == "tuning"} == {"1", "5", "6", "9", "10", "11"}
@@ -174,7 +186,10 @@ def test_a_conversation_always_belongs_to_the_same_half() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_four_runs_of_a_half_make_a_chat() -> None:
-    """It has the name of the first, the prose of all in order, and ids of its own; fewer than four make none."""
+    """The chat has the name of the first run and the prose of all four runs in order, with new ids.
+
+    Fewer than four runs of a half make no chat.
+    """
     names = [name for name in map(str, range(99)) if half_of(name) == "tuning"][:9]
     others = [name for name in map(str, range(99)) if half_of(name) == "held_out"][:4]
     runs: list[tuple[str, list[AnyMessage]]] = [
@@ -189,7 +204,7 @@ def test_four_runs_of_a_half_make_a_chat() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_rows_of_results_are_found_by_the_path_of_their_list() -> None:
-    """Each with its keys and values, without the lists in it, and with the key of its label."""
+    """Each row contains its keys and values without nested lists, and the name of the key that labels the row."""
     bags = [{"code": "B1", "kg": 7}, {"code": "B2", "kg": 9}]
     people = [{"id": 3, "name": {"first": "Ada Lee"}, "bags": bags}, {"age": 30}]
     call = AIMessage("", tool_calls=[{"name": "look", "args": {"by": {"code": "B1"}, "all": [1]}, "id": "1"}])

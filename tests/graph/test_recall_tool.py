@@ -151,7 +151,10 @@ async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("redact", [None, Redaction(hook=lambda text: text.replace("t1-7", "***"), store=True)])
 def test_a_clipped_result_names_its_handle(redact: Any) -> None:
-    """The agent reads it at the end of what was left, and it gives the whole; without `recall` the mark has it."""
+    """With `recall`, the text of the result ends with a handle, and this handle returns the whole result.
+
+    Without `recall`, only the mark of the message contains the handle.
+    """
     options: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
     graph = agent(recall=True, redact=redact, **options)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 800), HumanMessage("go on", id="q1")]

@@ -163,7 +163,11 @@ def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
     ids=["other values, and a value alone", "one text"],
 )
 def test_a_view_is_asked_in_the_order_of_the_kinds(token: str, args: dict[str, str], expected: list[str]) -> None:
-    """Five queries, or those for which there are words: key, names beside, words, newest names, and words before."""
+    """The five kinds of queries have a fixed order.
+
+    The queries use the key and other values of the call, names near these values, words of the argument or of the
+    user, the newest names, and words before a value. A kind of query without words is omitted.
+    """
     context = [
         HumanMessage("The quay keeper wrote about order FQ8APE near dock D-91."),
         HumanMessage("Crane K-7x and crane K-8x stand before hall H-44, lamps L-5y behind gate G-12."),
@@ -179,7 +183,10 @@ def test_a_view_is_asked_in_the_order_of_the_kinds(token: str, args: dict[str, s
 
 @pytest.mark.requirement("S3.23")
 def test_a_word_that_is_in_reach_by_half_is_left_out() -> None:
-    """Eighty characters on either side of a value: what they cut in two is neither a name nor a word."""
+    """The queries use names and words within 80 characters on either side of a value.
+
+    A name or a word that extends beyond this range is omitted.
+    """
     before, after = (
         "QXZ7 D-91 the cranes of the quay ".ljust(73, ".") + " order ",
         " on dock E-92 ".ljust(76, ".") + "LMN8",
@@ -198,7 +205,10 @@ def test_a_word_that_is_in_reach_by_half_is_left_out() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_who_has_no_words_asks_nothing() -> None:
-    """A view without names, identifiers or a person's words, and a call with nothing but the value in it."""
+    """No query is made if the view contains no names, identifiers or user messages.
+
+    The call in this test contains only the missing value.
+    """
     run = run_of(OLD, [asks("b", **{"7": "PX-1138"})])
     assert asked(run, "PX-1138", [AIMessage("Good.")]) == []
 

@@ -129,7 +129,10 @@ async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go
 async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing goes out unredacted, not even the error of the hook, and the turn is answered."""
+    """If the redaction hook fails, the summarizer receives nothing, and the log contains no unredacted text.
+
+    The log also omits the error of the hook, and the turn is answered.
+    """
 
     def refuse(_: str) -> str:
         raise RuntimeError("no rules")

@@ -153,7 +153,7 @@ async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
 
 
 class Own(MessagesState):
-    """The state of a parent that has another channel under the name of ours."""
+    """This state of a parent graph has a channel of its own with the package's channel name `compaction`."""
 
     compaction: str
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]

@@ -195,7 +195,7 @@ async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive
 
 
 async def changed_before_the_commit(go: Drive, *messages: HumanMessage) -> Any:
-    """Return an agent whose thread got these messages between the summary and the commit, and that then went on."""
+    """Return an agent whose thread received these messages between the summary and the commit, and then continued."""
     graph = agent(calm())
     await pause(go, graph, "commit")
     graph.update_state(CONFIG, {"messages": [*messages]}, as_node="summarize")
@@ -224,7 +224,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 @pytest.mark.requirement("S0.6")
 async def test_a_stale_draft_names_at_most_five_changed_messages(go: Drive) -> None:
-    """The first ones, in the order of the conversation."""
+    """The ledger names the first five changed messages, in the order of the conversation."""
     edited = [HumanMessage("I never said that", id=f"r-user-{n}") for n in range(6)]
     (row,) = ledger(await changed_before_the_commit(go, *edited))
     assert (row.verdict, row.detail) == ("stale", "r-user-0, r-user-1, r-user-2, r-user-3, r-user-4")
@@ -247,7 +247,10 @@ async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Dri
 async def test_what_follows_a_run_that_died_is_decided_by_the_size(
     go: Drive, clock: Clock, window: int, then: list[str], *, asks: bool
 ) -> None:
-    """Nothing is compacted that a larger window holds, and a person who was asked is not asked again."""
+    """The run after a run that died compacts nothing if a larger window has room for the messages.
+
+    This run does not ask a person for confirmation.
+    """
     graph = agent(calm(), now=clock)
     await pause(go, graph, "summarize")
     clock.time += 61

@@ -133,7 +133,10 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
 
 @pytest.mark.requirement("S0.50")
 async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(go: Drive) -> None:
-    """After the last of them the first one is asked again, and the digest is never used below the limit."""
+    """After the last model has failed, the next attempt calls the first model again.
+
+    The agent never uses the digest for a request below the limit.
+    """
     models = [broken(), broken()]
     settings = {
         "on_summary_failure": "nothing",

@@ -124,7 +124,10 @@ def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
-    """Another graph has no settings that say how long a run waits, so it is refused when it is built."""
+    """A graph without the middleware has no setting for the time that a run waits.
+
+    `one_run_at_a_time` therefore refuses such a graph.
+    """
     with pytest.raises(TypeError) as raised:
         one_run_at_a_time(create_agent(ScriptedModel(), checkpointer=InMemorySaver()))
     assert str(raised.value) == (
@@ -209,7 +212,7 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
     ],
 )
 def test_a_runs_own_context_says_how_long_it_waits(context: Any, waits: str) -> None:
-    """Without a number in it the setting counts."""
+    """If the context contains no number for `turn_wait_s`, the setting applies."""
     settings = CompactionSettings(context_window=128_000, turn_wait_s=0.02)
     graph = create_compacting_agent(ScriptedModel(), settings=settings, checkpointer=InMemorySaver())
     with turn(graph, CONFIG), pytest.raises(ThreadBusyError, match=f"for the {waits} s that"):

@@ -79,7 +79,7 @@ async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> No
     ],
 )
 async def test_a_run_names_only_what_the_builder_was_given(go: Drive, context: Any, said_of_it: str) -> None:
-    """Another strategy, trigger or provider of the application's own is refused before the model is asked."""
+    """An unknown strategy, trigger or provider of key information is refused before the model is called."""
     model = ScriptedModel()
     with pytest.raises(SettingsError, match=said_of_it):
         await go.invoke(agent(model), said("hello"), context=context)

@@ -161,7 +161,7 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
 async def test_a_run_without_a_thread_names_none_in_its_spans(
     go: Drive, recorded: Recorded, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """OpenTelemetry would warn of an attribute without a value, at each node."""
+    """The spans omit the thread id, because OpenTelemetry logs a warning for an attribute without a value."""
     graph = harness.agent(calm(), checkpointer=None, database="memory")
     await go.invoke(graph, said("hello"), {"configurable": {}})
     found = {one.name: dict(one.attributes or {}) for one in recorded.spans}

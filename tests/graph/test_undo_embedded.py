@@ -61,13 +61,13 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
 
 
 class WithoutMemory(MessagesState):
-    """A state with one of the two channels of a compaction."""
+    """This state has the channel `compaction`, but not the channel `memory`."""
 
     compaction: Annotated[CompactionChannel, merge]
 
 
 class WithoutCompaction(MessagesState):
-    """A state with the other one."""
+    """This state has the channel `memory`, but not the channel `compaction`."""
 
     memory: Annotated[Memory, merge]
 
@@ -127,13 +127,19 @@ GOES_ON: dict[str, tuple[Any, int]] = {
     "an edge of a list goes on": (lambda builder: builder.add_edge(["answer"], "tools"), 2),
     "a function chooses": (lambda builder: builder.add_conditional_edges("answer", lambda _: "tools", ["tools"]), 2),
 }
-"""What follows the node with an edge to the end, and in how many checkpoints a change of the thread is written."""
+"""Each case adds further edges, or none, after the node `answer`, which has an edge to the end.
+
+The number is the number of checkpoints that a change of the thread writes.
+"""
 
 
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("case", GOES_ON)
 def test_no_node_is_due_after_a_change(case: str) -> None:
-    """It is written by a node that only the end follows; without one, what would be due is dropped."""
+    """The thread writes a change as the output of a node that only the end follows.
+
+    If the graph has no such node, a second checkpoint removes the nodes that would run next.
+    """
     go_on, checkpoints = GOES_ON[case]
     compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
     builder = StateGraph(CompactionState)
@@ -155,7 +161,7 @@ def test_no_node_is_due_after_a_change(case: str) -> None:
 @pytest.mark.requirement("S2.36", "S2.51")
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronous: bool) -> None:
-    """A parent with tools: after `compact` and `call_model` functions choose, which expect a turn that goes on."""
+    """A change of the thread does not call the parent's routing functions, which expect a running turn."""
     seen: list[str] = []
 
     def route(state: CompactionState) -> str:

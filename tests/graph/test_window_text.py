@@ -29,7 +29,7 @@ def test_other_texts_are_no_window(text: str) -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
-    """The text "1" means the whole here; a larger number is an error that shows what to write."""
+    """The text "1" means the whole window, and the error for a larger number shows how to write a share."""
     assert [share(text) for text in ("25%", "0.25", "1", "100%")] == [0.25, 0.25, 1.0, 1.0]
     for text in ("2", "101%"):
         with pytest.raises(SettingsError) as raised:
@@ -39,7 +39,7 @@ def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_a_part_of_a_window_is_rounded_up_and_shown_as_it_was_written() -> None:
-    """A number of tokens is the same in each window."""
+    """A share of a window is rounded up to whole tokens, and a number of tokens is the same for each window."""
     assert [part_of(text, 220) for text in ("25%", "0.251", "8_000")] == [55, 56, 8_000]
     assert [window_label(tokens_or_share(text)) for text in ("8_000", "0.25", "1.0")] == [
         "8,000 tokens",

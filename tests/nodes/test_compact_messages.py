@@ -232,7 +232,10 @@ def test_an_unread_result_over_the_size_is_no_error() -> None:
 @pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -> None:
-    """Its beginning and end stay, with rules and identifiers from between, and the rest is a digest, no notice."""
+    """The input keeps its beginning, its end, and the rules and identifiers from the middle.
+
+    A digest summarizes the earlier messages.
+    """
     lines = [f"line {n}: nothing of note is here at all" for n in range(60)]
     lines[30] = "You must never touch the file vendor/parser_v2.py in this repository."
     task = [user("Fix the failing test of the parser."), AIMessage("I open the file.")]

@@ -71,7 +71,10 @@ class TalkativeSummarizer(NeedleSummarizer):
 
 @pytest.mark.requirement("S4.38")
 def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> None:
-    """No model answers the list, so what messages leave free may be the record of what was said."""
+    """The digest may use all tokens that the messages leave free.
+
+    The summary of a model may use at most half of the size.
+    """
     rounds = [(user(f"Look behind door {n}."), AIMessage(f"Hall {n * 7} is empty.")) for n in range(120)]
     messages = numbered([message for one in rounds for message in one])
     found = compacted(messages, 1_000)

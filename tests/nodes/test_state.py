@@ -45,7 +45,7 @@ def test_each_message_gets_an_id_of_its_own() -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
-    """A derived id depends on the message before it alone, repeats no id, and differs from a random id."""
+    """A derived id depends only on the previous message, is unique in the list, and differs from a random id."""
     given = [HumanMessage("a"), HumanMessage("b"), HumanMessage("c", id="1"), HumanMessage("d"), HumanMessage("e")]
     first = [message.id for message in with_ids(given, derived=True)]
     assert first == [message.id for message in with_ids(given, derived=True)]

@@ -167,7 +167,7 @@ def test_versions_of_every_form_go_on(form: str, ours: SQLAlchemySaver) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_a_thread_is_rewritten_in_the_form_it_has(ours: SQLAlchemySaver) -> None:
-    """The command line gives versions and a step that follow those of another saver's checkpoint."""
+    """The command line writes a checkpoint whose versions and step follow those of another saver's checkpoint."""
     theirs = InMemorySaver()
     begun(theirs)
     carried(theirs, ours)

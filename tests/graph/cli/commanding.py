@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.graph.cli.main import app
 
 COLORS: dict[str, str | None] = {"FORCE_COLOR": "1", "NO_COLOR": None, "TERM": "xterm", "COLORTERM": None}
-"""Environment in which output has the colors of a terminal with 8 colors."""
+"""These environment variables make the output use the colors of a terminal with 8 colors."""
 
 
 def call(*words: str, expect: int = 0, width: int = 200, colors: bool = False) -> Result:

@@ -113,7 +113,8 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     assert any("Order 0." in text for text in notes)
     assert any(text.startswith("Undone: ") and "8 messages are in view" in text for text in notes)
     assert {"Automatic compactions are allowed again.", "Pinned: Ship to Oslo only."} <= set(notes)
-    answered = [each["type"] for each in said[10:18]]  # after two notes, and an answer and a gauge for each order
+    # The first ten lines are two notes, and an answer and a gauge for each of the four orders.
+    answered = [each["type"] for each in said[10:18]]
     assert answered == ["event", "gauge", "note", "note", "gauge", "note", "note", "status"]
     compacted, undone = said[11], said[14]
     assert (compacted["tokens"], undone["tokens"]) == (said[10]["tokens_after"], said[10]["tokens_before"])
@@ -245,7 +246,8 @@ def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     left = heard(*full(), args=args)
     assert len(of_kind(left, "answer")) == len(full()) - 1
     back = heard("no", args=args)
-    answered = [each["type"] for each in back[3:]]  # after two notes, and how many messages there are
+    # The first three lines are two notes, and a note that gives the number of messages.
+    answered = [each["type"] for each in back[3:]]
     assert answered == ["gauge", "question", "event", "answer", "event", "gauge", "note"]
     assert "And then?" in of_kind(back, "answer")[0]["text"]
 
@@ -312,8 +314,9 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_summary_that_fails_is_an_event_and_no_log_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chat itself says that the compaction was rolled back; stderr stays empty where nobody asks for logs."""
-    for logger in (logging.getLogger(), logging.getLogger("langgraph_compaction")):  # which pytest listens to
+    """The chat reports that the summary was rejected and that the messages did not change, and stderr stays empty."""
+    # Handlers of pytest or of an earlier command would keep log messages out of stderr.
+    for logger in (logging.getLogger(), logging.getLogger("langgraph_compaction")):
         monkeypatch.setattr(logger, "handlers", [])
     kept = {"DIALOGUE_ROUNDS_KEEP_MIN": "1", "DIALOGUE_BEYOND_KEEP": "0", "ON_SUMMARY_FAILURE": "nothing"}
     with provider("Yes.", "Yes.", "Yes.", "") as script:
@@ -430,7 +433,7 @@ def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], 
 
 @pytest.mark.requirement("S3.21")
 def test_a_database_that_cannot_be_used_is_told_before_the_chat_begins(tmp_path: Path) -> None:
-    """The error is all that is printed; the chat does not ask for a message that it could not keep."""
+    """The command prints only the error, and the chat does not ask for a message."""
     url = f"sqlite:///{tmp_path / 'chat.db'}"
     with Database.open(url) as database:
         database.setup()
@@ -464,7 +467,10 @@ def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: p
 def test_a_chat_fits_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, cells: int
 ) -> None:
-    """The gauge leaves room for its figures. An answer is printed without line breaks of our own."""
+    """The length of the gauge's bar depends on the width of the terminal.
+
+    The chat inserts no line breaks into an answer.
+    """
     monkeypatch.setenv("COLUMNS", str(width))
     screen = Terminal()
     screen.token("word " * 40)
@@ -479,7 +485,7 @@ def test_a_chat_fits_the_terminal(
 def test_a_machine_hears_a_piece_of_an_answer_before_what_follows_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An error, a note, an event, a question and the gauge come after the collected pieces, which come once."""
+    """With `--json`, the chat prints the collected pieces of an answer once, before any output that follows."""
     screen = JsonLines()
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes \n"))
     gauge = {"tokens": 1, "trigger": 2, "limit": 3, "window": 4}
@@ -568,7 +574,7 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_after_a_chat_ctrl_c_does_what_it_did_before() -> None:
-    """Only during an answer, the chat has a handler of its own for the signal."""
+    """After the chat, the process has the same handler for SIGINT as before the chat."""
     before = signal.getsignal(signal.SIGINT)
     heard("Hello.")
     assert signal.getsignal(signal.SIGINT) == before

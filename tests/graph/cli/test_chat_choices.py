@@ -32,7 +32,10 @@ def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, see
 
 @pytest.mark.requirement("S4.39")
 def test_a_chat_that_moved_is_kept_as_the_new_thread_and_the_old_one_stays(tmp_path: Path) -> None:
-    """The last note names the thread to go on with. Who takes up the old one is not moved again, but asked again."""
+    """The last note names the new thread.
+
+    A chat that resumes the old thread asks the person again, and does not move the conversation again.
+    """
     db = f"sqlite:///{tmp_path / 'chat.db'}"
     args = ["--confirm", "--db", db]
     moved = heard(*full(), "no", f"Now {STORY}", "new_thread", args=args)

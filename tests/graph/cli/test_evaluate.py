@@ -179,7 +179,7 @@ def test_the_table_of_an_online_replay_is_explained(
 def test_the_table_of_what_recall_finds_is_explained(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shares are percentages with one decimal, and every column has its explanation below."""
+    """The table shows shares as percentages with one decimal, and the text below the table explains every column."""
     monkeypatch.setenv("COLUMNS", "80")
     shares = {"hit@1": 0.125, "hit@5": 0.5, "found": 1.0, "in_reach": 0.0}
     rows = [{"query": "message", "search": "recall", "questions": 12, "tokens": 4_321, **shares}]
@@ -223,7 +223,10 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
 def test_the_table_shows_shares_as_percentages_and_names_what_is_flawed(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cell without a figure is empty. A line names each policy with a context over its cap or a broken pair."""
+    """A table cell is empty if its figure is missing.
+
+    A line below the table names each policy that has a context over its cap or a broken pair of messages.
+    """
     about = {"runs": 2, "cuts": 4, "identifiers": 8, "later_calls": 6, "budget": 0.1, "policy": "faithful"}
     shares = {"recall": 0.875, "bound": 0.75, "calls": 0.5, "rules": {"top": 1.0, "middle": 0.5, "bottom": 0.0}}
     rest = {"precision": 0.9, "tokens_over_cap": 1.02, "within_cap": 0.875, "broken_pairs": 0}
@@ -274,7 +277,7 @@ def test_the_table_shows_shares_as_percentages_and_names_what_is_flawed(
 def test_a_terminal_shows_how_far_it_is_and_erases_this_in_the_end(
     tmp_path: Path, args: tuple[str, ...], bar: str, counted: str
 ) -> None:
-    """A bar that counts to its end, then the cursor on the line of the bar, which is empty."""
+    """In a terminal, the command draws a progress bar up to the total, and erases the bar at the end."""
     path = written(tmp_path / "talk.json", {"messages": told_and_needed("teal")})
     result = evaluate(path, "--preset", "faithful", *args, FORCE_COLOR="1", TERM="xterm")
     drawn = re.sub(r"\x1b\[[\d;]*m", "", result.stderr)

@@ -144,7 +144,10 @@ def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.
 def test_a_console_prints_words_as_they_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a terminal with colors: numbers and names get none, markup and emoji names stay, and cells are one line."""
+    """In a terminal with colors, the console adds no color to numbers and names.
+
+    The console prints markup and the names of emoji as they are written, and prints each table cell on one line.
+    """
     for name, value in COLORS.items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
     said = "[bold]42[/bold] of 'x' :smile: http://x.example/ True\x1b[2J"

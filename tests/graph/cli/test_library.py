@@ -26,7 +26,7 @@ def test_a_folder_lists_its_modules_and_packages() -> None:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a small folder in the place of the standard library, and return it."""
+    """Make the tools read a small folder instead of the standard library, and return this folder."""
     for name in ("b.py", "a/c.py", "a/__pycache__/d.py", "site-packages/e.py", "notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("small")
 def test_only_modules_and_packages_are_listed_and_searched() -> None:
-    """Neither other files nor installed or compiled ones."""
+    """The tools neither list nor search other files, compiled files or installed packages."""
     assert list_folder.invoke({}) == "a/\nb.py 5"
     assert list_folder.invoke({"path": "a"}) == "a/c.py 17"
     found = "2 files match wave\n2 matches, 1 parts: a/c.py\n1 matches, 1 parts: b.py"
@@ -47,7 +47,10 @@ def test_only_modules_and_packages_are_listed_and_searched() -> None:
 
 
 def test_a_search_names_sixty_files_at_most(small: Path) -> None:
-    """And says how many there are; files with as many matches stand in the order of their names."""
+    """The first line gives the number of all files that match.
+
+    Files with the same number of matches are sorted by name.
+    """
     for number in range(tools.MOST_FILES):
         (small / f"m{number:02}.py").write_text("storm\n", encoding="utf-8")
     (small / "z.py").write_text("storm storm\n", encoding="utf-8")
@@ -58,7 +61,10 @@ def test_a_search_names_sixty_files_at_most(small: Path) -> None:
 
 
 def test_a_part_ends_with_the_line_that_fills_it(small: Path) -> None:
-    """A part is as long as it must be; what is left is the last part, and an empty file is one part."""
+    """Each part except the last one ends with the line that reaches `PART_CHARS` characters.
+
+    The remaining lines are the last part, and an empty file is one part.
+    """
     line = "x" * 99 + "\n"
     least = tools.PART_CHARS // 100
     for lines, expected in ((0, [0]), (least - 1, [least - 1]), (least, [least]), (2 * least + 1, [least, least, 1])):

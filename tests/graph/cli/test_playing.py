@@ -87,7 +87,7 @@ def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
 
 
 def told(count: int, words: int) -> tuple[AnyMessage, ...]:
-    """Return a system message, and rounds of a question, a call, a result of so many words, and an answer."""
+    """Return a system message and `count` rounds of a question, a call, a result of `words` words, and an answer."""
     said: list[AnyMessage] = [SystemMessage("You read files.")]
     for number in range(count):
         found = " ".join(f"word-{number}-{word}" for word in range(words))
@@ -98,7 +98,7 @@ def told(count: int, words: int) -> tuple[AnyMessage, ...]:
 
 @pytest.fixture
 def player() -> Iterator[Callable[..., Player]]:
-    """Return a function from a recording, `observe` and the options to a player that counts words."""
+    """Return a function that makes a player for a recording; the player counts words instead of tokens."""
     with Database.open("memory") as database:
         database.setup()
 
@@ -109,10 +109,13 @@ def player() -> Iterator[Callable[..., Player]]:
 
 
 SIZES = (15, 65, 81, 131, 147, 197)
-"""Words of the requests of `told(3, 40)`, and four a message: 15 of the prompt and a question, 50 a call with its
-result, and 16 an answer and the next question."""
+"""These are the sizes of the requests of `told(3, 40)`: the number of words, and 4 for each message.
+
+The system prompt and the first question take 15 tokens. Each call with its result adds 50 tokens, and each answer
+with the next question adds 16 tokens.
+"""
 ANSWERS = (6, 8) * 3
-"""Words of the answers to them, and four a message."""
+"""These are the sizes of the model's answers in `told(3, 40)`: the number of words, and 4 for each message."""
 
 
 @pytest.mark.requirement("S3.23")
@@ -120,7 +123,7 @@ ANSWERS = (6, 8) * 3
 def test_a_conversation_as_large_as_the_window_is_reported_whole(
     player: Callable[..., Player], tools: tuple[Any, ...], schema: int
 ) -> None:
-    """The largest request is exactly as large as the limit, which is not over it."""
+    """The largest request has exactly the size of the limit, and the report counts no request over the limit."""
     recording = Recording(name="r", messages=told(3, 40), tools=tools)
     played = player(recording, window=str(197 + schema), settings=CompactionSettings(enabled=False))
     sent: list[dict[str, Any]] = []
@@ -154,7 +157,7 @@ def test_a_conversation_as_large_as_the_window_is_reported_whole(
 
 @pytest.mark.requirement("S3.23")
 def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> None:
-    """A request as large as the reported limit is not; the graph is built with a larger window."""
+    """The report counts two requests over the limit, and omits the request that is exactly as large as the limit."""
     played = player(Recording(name="r", messages=told(3, 40)), window="1000")
     played.report.limit = 131
     report = played.play()
@@ -168,7 +171,10 @@ def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> N
 def test_the_model_reports_usage_in_the_tokens_of_the_recorded_provider(
     player: Callable[..., Player], slope: float, usage_bias: bool, ratio: float
 ) -> None:
-    """Request and answer by that ratio, at least 1, if asked for; limit, trigger and sizes stay in words."""
+    """With `usage_bias`, the model multiplies the reported tokens by the recorded ratio, which is at least 1.
+
+    The ratio does not change the limit, the trigger and the sizes in the report.
+    """
     told_so_far = [size + said for size, said in zip(SIZES, ANSWERS, strict=True)]
     usage = {answer: int(slope * size) for answer, size in zip((2, 4, 6, 8, 10, 12), told_so_far, strict=True)}
     states: list[dict[str, Any]] = []
@@ -186,7 +192,7 @@ def test_the_model_reports_usage_in_the_tokens_of_the_recorded_provider(
 def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
     player: Callable[..., Player], slope: float
 ) -> None:
-    """Neither one that counts fewer tokens than we do nor one that counts more, also in a turn of many calls."""
+    """No request of a long turn exceeds the limit if the provider counts fewer or more tokens than the player."""
     messages: list[AnyMessage] = [SystemMessage("You read files."), HumanMessage("Go.")]
     usage: dict[int, int] = {}
     for number in range(6):
@@ -203,7 +209,7 @@ def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
 
 @pytest.mark.requirement("S3.23")
 def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
-    """Before any usage is reported, an input over our limit is refused, as it is without the ratio."""
+    """The graph refuses an input over the limit before the model reports any usage, with and without the ratio."""
     messages = (user("word " * 296), AIMessage("a"), user("b"), AIMessage("c"), user("d"), AIMessage("e"))
     recording = Recording(name="r", messages=messages, usage=MappingProxyType({1: 610, 3: 630, 5: 650}))
     for usage_bias in (False, True):
@@ -213,7 +219,10 @@ def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player
 
 @pytest.mark.requirement("S3.23")
 def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
-    """Each summary is written in the turn that needs it, also by settings that ask a person first."""
+    """The summarizer is called only in the turn that needs the summary.
+
+    The player ignores the settings `require_confirmation` and `summary_ahead`.
+    """
     for asks_first in (False, True):
         summarizer = ReplyingSummarizer(Reply(content="<summary>They talked about files.</summary>"))
         settings = CompactionSettings(require_confirmation=asks_first, summary_ahead=True)
@@ -228,7 +237,7 @@ def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> No
 
 @pytest.mark.requirement("S3.23")
 def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[..., Player]) -> None:
-    """In place of the graph's own; the answer's calls are answered, and the conversation goes on."""
+    """The recorded answer replaces the graph's own answer to the refused input, and the conversation continues."""
     refused = HumanMessage("and so on " * 300)
     messages: tuple[AnyMessage, ...] = (SystemMessage("be brief"), HumanMessage("go"), AIMessage("ok"), refused)
     messages += (asks("c"), result("c", "x y"), AIMessage("done"), HumanMessage("next"), AIMessage("fine"))
@@ -245,7 +254,10 @@ def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[...
 
 @pytest.mark.requirement("S3.23")
 def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player: Callable[..., Player]) -> None:
-    """The notice of a refused input, of more than thirty words, does not fit the window either."""
+    """If the notice about a refused input exceeds the limit too, the graph does not call the model.
+
+    The player then adds the recorded answer to the thread.
+    """
     said: tuple[AnyMessage, ...] = (HumanMessage("go"), AIMessage("ok"), HumanMessage("and so on " * 300))
     said += (asks("c"), result("c", "x y"), AIMessage("done"), HumanMessage("next"), AIMessage("fine"))
     played = player(Recording(name="r", messages=said), window="30")
@@ -270,7 +282,10 @@ def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player:
 def test_a_result_that_no_call_waits_for_is_said_with_the_next_input(
     player: Callable[..., Player], messages: list[AnyMessage], places: tuple[int, int]
 ) -> None:
-    """Nothing is lost, and no request is invalid; an answer that does not wait for that result comes before it."""
+    """The player sends a result that no call waits for together with the next user message.
+
+    No message is lost, and no request is invalid.
+    """
     states: list[dict[str, Any]] = []
     report = player(Recording(name="r", messages=tuple(messages)), states.append, window="1000").play()
     before, after = places
@@ -282,7 +297,7 @@ def test_a_result_that_no_call_waits_for_is_said_with_the_next_input(
 
 @pytest.mark.requirement("S3.23")
 def test_schemas_are_counted_as_they_are_sent() -> None:
-    """As one JSON text with its letters; none of them takes no token."""
+    """The tool schemas count as one JSON text without escaped letters, and an empty list of schemas has no tokens."""
     letters = TextCounter("letters", len)
     assert schema_tokens([{"name": "lösen"}, {"name": "b"}], letters) == len('[{"name": "lösen"}, {"name": "b"}]')
     assert schema_tokens([], letters) == 0

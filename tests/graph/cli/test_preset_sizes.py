@@ -78,7 +78,7 @@ def test_one_preset_and_ones_own_figures() -> None:
 
 @pytest.mark.requirement("S2.57")
 def test_the_table_says_what_the_figures_are_of() -> None:
-    """A row a preset, with figures that people can read and compare."""
+    """The table has one row for each preset, and shows numbers with thousands separators."""
     result = presets("--model", "gpt-4o")
     assert [line.split()[0] for line in result.stdout.splitlines()[2:-1]] == list(PRESETS)
     (row,) = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["layered_defence"]]

@@ -149,7 +149,7 @@ def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> N
 
 @pytest.mark.requirement("S4.37")
 def test_a_compaction_without_a_summary_says_so(graph: Any, db: str, config: str) -> None:
-    """In the first line, with the sizes, however narrow the terminal is."""
+    """The first line says that there is no summary and gives the sizes, and is not wrapped in a narrow terminal."""
     seen = CompactionThread(graph, CONFIG).preview("typed_rules")
     shown = call("preview", THREAD, "--db", db, "--config", config, "--preset", "typed_rules", width=60).stdout
     assert shown.splitlines()[0] == (

@@ -187,7 +187,10 @@ def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_
 
 @pytest.mark.requirement("S3.23")
 def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> None:
-    """Of actions alone, or of observations alone; an observation without content that answers nothing is not said."""
+    """A log that contains only actions or only observations is recognized as an OpenHands log.
+
+    An observation without content that answers no action adds no message.
+    """
     assert said(read_one(tmp_path, [action(1, "message", "user", content="go")]).messages) == [("human", "go")]
     log = [observed(2, "error", "no disk"), observed(3, "run", "")]
     assert said(read_one(tmp_path, log).messages) == [("human", "no disk")]
@@ -195,7 +198,7 @@ def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> 
 
 @pytest.mark.requirement("S3.23")
 def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
-    """Behind its text, as OpenAI chat has them."""
+    """The image parts follow the text part of the message, as in the format of OpenAI's chat API."""
     log = [action(1, "message", "user", content="see", image_urls=["data:x", "data:y"])]
     text = {"type": "text", "text": "see"}
     images = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:x", "data:y")]
@@ -204,7 +207,10 @@ def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_an_action_whose_response_was_not_kept_is_its_call(tmp_path: Path) -> None:
-    """By the id that its metadata name; without an id of the event, nothing is taken for its answer."""
+    """An action without a recorded response of the model becomes a call with the id in the action's metadata.
+
+    An observation without a cause is not the result of an action without an id.
+    """
     metadata = {"function_name": "run", "tool_call_id": "a", "model_response": {"id": "r", "choices": []}}
     log = [
         {**action(1, "run", thought="try", command="ls"), "tool_call_metadata": metadata},

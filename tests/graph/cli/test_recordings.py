@@ -208,7 +208,10 @@ def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: P
 
 @pytest.mark.requirement("S3.23")
 def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path) -> None:
-    """Parts stay parts, a refusal is what the assistant said, and what a developer said is sent as a developer's."""
+    """The reader keeps content parts as parts, and makes a refusal the text of the assistant message.
+
+    A developer message is sent again as a developer message.
+    """
     parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
     chat = [
         {"role": "developer", "content": "rules"},

@@ -114,7 +114,10 @@ def test_a_model_may_count_otherwise(recorded: Path) -> None:
 
 @pytest.mark.requirement("S0.49")
 def test_a_model_writes_the_summaries_if_it_is_chosen(recorded: Path) -> None:
-    """It is the model of the environment, and is asked for the summaries alone; by default none is asked."""
+    """With `--summarizer model`, the command calls the model of the environment, and only to write summaries.
+
+    Without this option, the command calls no model.
+    """
     with provider("<summary>The user asks what stands in files.</summary>") as script:
         (line,) = [json.loads(run(recorded, "--summarizer", "model", "--json", env=script.env).stdout)]
         asked = len(script.requests)

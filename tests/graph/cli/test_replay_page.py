@@ -83,7 +83,10 @@ def test_names_are_no_markup() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_colors_tell_what_failed() -> None:
-    """A verdict with a reason is yellow; the end is green if nothing was lost and no request was wrong."""
+    """A verdict with a reason is yellow.
+
+    The last line is green if no message was lost and no request was invalid, and otherwise red.
+    """
     report = Report(file="f", thread="t", attempts=[attempt(*row) for row in (ROWS[0], ROWS[2])], messages=7)
     found = colors(report)
     assert (found["committed"], found["rejected_insufficient"], found["no_selection_fits"]) == (

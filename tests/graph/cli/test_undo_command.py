@@ -111,7 +111,7 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_undo_where_no_limit_is_stored_needs_no_force(graph: Any, db: str, as_json: bool) -> None:
-    """In the checkpoints of older versions of this package there is no limit, so none is told."""
+    """The checkpoints of older versions of the package store no limit, so the command reports no limit."""
     graph.update_state(CONFIG, {"compaction": {"sizes": {}}}, as_node="commit")
     head = standing(graph)["head"]
     if as_json:
@@ -183,7 +183,10 @@ def test_other_channels_of_a_graph_stay(db: str) -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
-    """Its figures, its summary and a line for each message that left, in any width; as JSON all of it."""
+    """`show` prints the figures, the summary, and one line for each removed message in a terminal of any width.
+
+    With `--json`, `show` prints the same data as JSON.
+    """
     (row,) = CompactionThread(graph, CONFIG).history()
     left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
     figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: 870 -> 238 tokens"
@@ -204,12 +207,12 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
 
 
 def bold(text: str) -> str:
-    """A heading in a terminal with colors."""
+    """Return the text as a heading in a terminal with colors."""
     return f"\x1b[1m{text}\x1b[0m"
 
 
 def listed(message: AnyMessage, text: str) -> str:
-    """The line of a message with this text in a terminal with colors."""
+    """Return the line that shows a message with this text in a terminal with colors."""
     return f"\x1b[2m{handle(message)} {message.type:>6} \x1b[0m{text}"
 
 
@@ -224,7 +227,10 @@ def listed(message: AnyMessage, text: str) -> str:
     ],
 )
 def test_a_list_shows_two_hundred_characters_of_a_message(text: str, beginning: str) -> None:
-    """A longer text is cut and its white space is made even; the number of all characters is told."""
+    """A list cuts a text of more than 200 characters, and replaces each run of whitespace in the text with one space.
+
+    The line then gives the length of the whole text.
+    """
     message = AIMessage(text, id="m")
     assert line_of(message, whole=False).plain == f"{handle(message)}     ai {beginning}"
     assert line_of(message, whole=True).plain == f"{handle(message)}     ai {text}"
@@ -293,7 +299,7 @@ def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monke
 
 @pytest.mark.requirement("S2.51")
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
-    """Removed lines of the snapshot in red, added ones of the state in green, in a terminal of any width."""
+    """`diff` prints removed lines in red and added lines in green, and a narrow terminal does not break the lines."""
     (row,) = CompactionThread(graph, CONFIG).history()
     gone = [f"{kind}: {filler(50, f'r{who}{n}-')}" for n in range(8) for who, kind in (("u", "human"), ("a", "ai"))]
     new = [f"+human: {line}" for line in row.summary.splitlines()]
@@ -314,7 +320,10 @@ def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_the_transcript_is_whole(graph: Any, db: str) -> None:
-    """Archive and state in order, with handles; each message is a line, however narrow the terminal is."""
+    """The transcript contains the messages of the archive and of the state in order, with their handles.
+
+    Each message is one line, even in a narrow terminal.
+    """
     whole = CompactionThread(graph, CONFIG).transcript()
     found = lines("transcript", THREAD, "--db", db)
     assert [(message["id"], message["handle"]) for message in found] == [(one.id, handle(one)) for one in whole]
@@ -381,7 +390,10 @@ def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str)
 
 @pytest.mark.requirement("S4.37")
 def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
-    """The reason is in parentheses. Details, a strategy and the summarizer's calls are told only if there are any."""
+    """The command prints the reason of an attempt in parentheses.
+
+    The command omits the details, the strategy and the calls of the summarizer if an attempt has none.
+    """
     with SQLAlchemySaver.from_url(db) as saver:
         saver.setup()
         graph = agent(summarizer=ScriptedModel(replies=[""]), checkpointer=saver)
@@ -401,7 +413,10 @@ def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
 
 @pytest.mark.requirement("S2.51")
 def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
-    """Under a heading of its own, with the text from before the compaction; nothing left the view."""
+    """A separate heading lists the shortened messages with their original text.
+
+    No message is listed as removed from the view.
+    """
     with SQLAlchemySaver.from_url(db) as saver:
         saver.setup()
         graph = agent(checkpointer=saver, **CLIPS)

@@ -83,7 +83,7 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     name = f"{'long-' * 30}.html"
     done = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--out", name], env={"COLUMNS": "60"})
     size = (tmp_path / name).stat().st_size / 1_000
-    assert done.stdout == f"{name}, {size:.1f} kB (requests: 4, compactions: 4)\n"  # an undo is none
+    assert done.stdout == f"{name}, {size:.1f} kB (requests: 4, compactions: 4)\n"  # an undo is not a compaction
     assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url]).exit_code == 0
     assert (tmp_path / f"{THREAD}.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     shown = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--json"]).stdout
@@ -95,7 +95,10 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     ("counter", "used"), [(approximate_counter(), "approximate"), (WORDS, "tiktoken:o200k_base")]
 )
 def test_the_command_counts_as_the_graph_did(tmp_path: Path, counter: TokenCounter, used: str) -> None:
-    """With the approximate counter if the graph had no other, else with the encoding of a model."""
+    """`inspect` uses the approximate counter if the graph used only this counter.
+
+    Otherwise, `inspect` uses the encoding of a model.
+    """
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     with SQLAlchemySaver.from_url(url) as saver:
         saver.setup()

@@ -128,7 +128,10 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
-    """All that the page tells of a message; a message without an id or a name has an empty one."""
+    """The report contains all fields of a message that the page shows.
+
+    A missing id or name is an empty string.
+    """
     result = ToolMessage("found it", name="look", tool_call_id="1", id="result")
     pin = HumanMessage("keep", additional_kwargs={"compaction": {"pinned": True}})
     summary = HumanMessage("what was said", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
@@ -147,7 +150,7 @@ def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
-    """An attempt that changed nothing for a good reason was put off, and has not failed."""
+    """The report shows a declined or deferred attempt as put off, and a rejected or refused attempt as failed."""
     expected: dict[str | None, str] = {
         None: "open",
         "committed": "committed",
@@ -165,7 +168,10 @@ def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> None:
-    """Another node that fails, here because the application finds no model for the call, has sent none."""
+    """The report lists a failed call of the model as a request without an answer.
+
+    A run that fails because the application finds no model adds no request.
+    """
     model = ScriptedModel(replies=[OSError("down"), "ok"])
 
     def chosen(state: Any, _: Any) -> Any:

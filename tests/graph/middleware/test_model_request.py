@@ -111,7 +111,10 @@ TITLED = as_tool("Answer", "An answer in numbers.", n={"type": "integer", "title
     ids=["none", "a class", "auto", "of the provider", "tools", "without a description"],
 )
 def test_the_schemas_of_tools_and_structured_output_are_counted(response_format: Any, expected: list[Any]) -> None:
-    """Whichever way the answer's form is asked for; a provider's own tool is its own schema."""
+    """The tool schemas of a request include the schema of the structured output, whichever strategy the agent uses.
+
+    A tool of the provider counts as the dictionary that describes the tool.
+    """
     request = ModelRequest(
         model=ScriptedModel(), messages=[], tools=[SEARCH], response_format=response_format, state={"messages": []}
     )

@@ -304,7 +304,10 @@ def test_what_is_pending_is_applied_in_place() -> None:
 
 @pytest.mark.requirement("S4.33")
 def test_messages_that_had_no_ids_are_found_by_their_text() -> None:
-    """Those that got other ids since, in their order; one that kept its derived id does not take another's place."""
+    """Messages whose ids have changed are found by their text, in the order of the messages.
+
+    A message that kept its derived id does not count as another message with the same text.
+    """
     bare: list[Any] = [HumanMessage(text) for text in ("a", "ok", "ok", "b")]
     first, *kept = given = with_ids(bare, derived=True)
     channel = {"pending": pending(given, [HumanMessage("s", id="s"), *kept], bare)}

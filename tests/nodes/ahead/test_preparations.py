@@ -67,7 +67,10 @@ def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_ta
 @pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(("words", "expected"), [((90, 50, 30), 59), ((90, 30, 50), 66), ((30, 50, 90), 106)])
 def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...], expected: int) -> None:
-    """A step is a result, which costs its words and 4 tokens more, and the next call: 5 tokens, the last one 12."""
+    """A step consists of a result, which takes 4 tokens plus its number of words, and the next call.
+
+    The last call takes 12 tokens, and every other call takes 5 tokens.
+    """
     loop: list[AnyMessage] = [HumanMessage(filler(100)), asks("call-0")]
     for number, size in enumerate(words):
         loop += [result(f"call-{number}", filler(size)), asks(f"call-{number + 1}")]

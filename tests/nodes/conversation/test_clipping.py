@@ -342,7 +342,10 @@ def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
     ],
 )
 def test_the_kept_tokens_are_shared_out_evenly(keep: int, sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """Texts smaller than their share stay whole, the longer ones share what is left, and each keeps a token."""
+    """Texts that are smaller than their share stay whole, and the longer texts share the remaining tokens.
+
+    Each text keeps at least one token.
+    """
     names = "abc"
     message = calling(dict(zip(names, map(words, sizes), strict=True)))
     args = clip(message, threshold=260, keep=keep).tool_calls[0]["args"]

@@ -32,7 +32,7 @@ LENGTHS: dict[str, tuple[AnyMessage, int]] = {
 @pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("case", LENGTHS)
 def test_the_length_is_that_of_the_texts_and_numbers(case: str) -> None:
-    """Each message counts 100 characters besides them, and so does a value of another type."""
+    """The length of a message includes 100 characters for the message and for each value of another type."""
     message, length = LENGTHS[case]
     assert length_of(message) == 100 + length
 

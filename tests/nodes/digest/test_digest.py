@@ -160,7 +160,7 @@ def test_the_smallest_budget_holds_what_is_worth_most() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_shorter_entry_fills_a_budget_that_a_longer_one_exceeds() -> None:
-    """It may take the last token of the budget; with a token less it is left out as well."""
+    """A shorter entry may use the last token of the budget, and is omitted if the budget has one token less."""
     old = [HumanMessage("Never call me. Always write all lengths in centimeters and inches. Only reply in French.")]
     never, short = "Rules:\n- Never call me.", "\n- Only reply in French."
     size = COUNTER.text(never + short)
@@ -257,7 +257,10 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
 def test_an_entry_may_fill_the_record_to_its_last_byte(
     entry: Entry, names: list[str], row: list[Any], size: int
 ) -> None:
-    """A record without entries takes 64 bytes. An entry adds its row and its names in UTF-8, each with a comma."""
+    """A record without entries takes 64 bytes.
+
+    An entry adds the bytes of its row and of its names in UTF-8, and one byte for each comma.
+    """
     whole = pack([entry], [0], 4, 64 + size)
     assert whole == {"v": 1, "count": 4, "names": names, "entries": [row]}
     assert pack([entry], [0], 4, 63 + size) == {"v": 1, "count": 4, "names": [""], "entries": []}

@@ -211,7 +211,7 @@ def test_what_a_later_call_needs_is_worth_more(more: str, less: str) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_of_values_that_are_no_identifiers_names_are_worth_most() -> None:
-    """Then come numbers, then all other words, of which `true` is one."""
+    """Numbers are worth less than names, and other words, such as `true`, are worth less than numbers."""
     ship = {"shipSail": True, "shipKind": "yawl", "shipSize": 12, "shipName": "Anna", "mateNAME": "Lisa"}
     found = worths(facts([asks("a"), result("a", json.dumps(ship))], 0))
     assert found["Anna"] == found["Lisa"] > found["12"] > found["yawl"] == found["true"] > 0
@@ -475,7 +475,10 @@ def test_an_identifier_that_only_the_assistant_mentions_is_worth_less() -> None:
     ],
 )
 def test_a_rule_in_the_form_of_a_question_is_worth_less(said: str, worth: float) -> None:
-    """A ban is worth more than a limit, and a limit more than a wish; a question is weaker, and loses a fifth."""
+    """A ban is worth more than a limit, and a limit is worth more than a wish.
+
+    A question counts as the next weaker kind of rule, and its worth is also a fifth lower.
+    """
     (found,) = rules([user(said)], 0)
     assert found.value == said
     assert found.worth == pytest.approx(worth)

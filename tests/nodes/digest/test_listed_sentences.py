@@ -84,7 +84,10 @@ def test_a_list_of_many_lines_is_read_as_far_as_its_limit() -> None:
     ],
 )
 def test_a_line_names_a_sentence_by_its_letters(line: str, *, same: bool) -> None:
-    """A copy, a longer copy, or at least half of the sentence; no line names a sentence without letters."""
+    """A line names a sentence if the line contains the sentence, or at least half of the sentence.
+
+    No line names a sentence without letters.
+    """
     assert is_listed(RULE, [line]) is same
     assert is_listed(RULE, [INBOX, line]) is same
     assert not is_listed("?!", [line])

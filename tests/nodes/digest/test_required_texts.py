@@ -115,7 +115,10 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.requirement("S1.19", "S3.23")
 def test_recent_rounds_make_room_for_the_rules_of_the_user() -> None:
-    """Rounds that would fit beside the model's summary leave, so that no rule has to be left out of its message."""
+    """The compaction removes rounds that would fit next to the model's summary.
+
+    The summary message therefore has room for all rules of the user.
+    """
     rules = [f"Never {filler(80, 'n')}.", f"Always {filler(80, 'm')}."]
     graph = agent(calm(), facts_beside_summary=True, dialogue_rounds_keep_min=14, target_ratio=0.6)
     said = [HumanMessage(" ".join(rules), id="rules"), AIMessage("I will.", id="heard")]

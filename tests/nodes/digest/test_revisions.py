@@ -206,7 +206,10 @@ def test_a_rule_that_is_often_revised_stays_one_line() -> None:
     ],
 )
 def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
-    """An addition, a question, a numbered line, code, a fact, a heading, and what is about something else."""
+    """An addition, a question, a numbered line, code, a fact or a heading does not revise a rule.
+
+    A text about another subject does not revise the rule either.
+    """
     text = told("Hello.", "Never email me about the order.", later).text
     assert "- Never email me about the order.\n" in f"{text}\n"
     assert "was:" not in text
@@ -214,7 +217,7 @@ def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_sentence_with_three_characters_of_code_revises() -> None:
-    """Brackets in prose make no code of it."""
+    """Three brackets do not make a sentence code, so the sentence revises the rule."""
     later = "On reflection email about [(order] is fine."
     assert told("Hello.", RULE, later).text == f"Goal: Hello.\nRules:\n- {later} (was: {RULE})"
 
@@ -305,7 +308,7 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str, shown: str) -
 )
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_rules_that_differ_by_a_number_are_all_shown(rule: str, count: int) -> None:
-    """A number alone does not say that the earlier rule is over: each may be about another thing."""
+    """A rule that differs from an earlier rule only in a number does not revise the earlier rule."""
     rules = [rule.format(number) for number in range(1, count + 1)]
     in_two = told("Hello.", *rules[:-1])
     for text in (told("Hello.", *rules).text, told(rules[-1], previous=in_two).text):

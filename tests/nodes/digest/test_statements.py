@@ -155,7 +155,7 @@ def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out(
 
 @pytest.mark.requirement("S3.23")
 def test_a_statement_has_four_words_or_six_chinese_characters() -> None:
-    """A shorter sentence states too little. Two Chinese characters count as one word."""
+    """A shorter sentence is not a statement, and two Chinese characters count as one word."""
     said = "Fence is gone. The fence is gone. 果园变草地。 果园变成草地。"
     assert [entry.value for entry in statements([AIMessage(said)], 0)] == ["The fence is gone.", "果园变成草地。"]
 

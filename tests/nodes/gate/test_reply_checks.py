@@ -84,7 +84,10 @@ LINES = "import os\nimport sys\nprint(os.sep)"
 CODE = f"```python\n{LINES}\n```"
 FINE = "It costs 4 euros. It is valid on Mondays. It is green. It is small."
 COPIED = "record between <summary> and </summary>, and nothing outside."
-"""The last eight words of a prompt: two thirds of a text of twelve words."""
+"""These are the last eight words of a prompt.
+
+A reply is rejected if more than two thirds of its words are copied from a prompt.
+"""
 STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot continue without it."
 
 

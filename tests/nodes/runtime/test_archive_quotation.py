@@ -63,7 +63,10 @@ def test_of_a_long_message_both_ends_are_searched() -> None:
 
 @dataclass(frozen=True)
 class Searched:
-    """Records of the thread `t`: `direct` is found for what a message asks, `found` with what it refers to too."""
+    """These records return `direct` for the text of a message alone.
+
+    The records return `found` if the search also uses the text that the message refers to.
+    """
 
     direct: list[SearchHit]
     found: list[SearchHit]
@@ -94,14 +97,17 @@ def test_what_a_message_asks_for_comes_before_what_it_refers_to(best: float, sco
 @pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("score", "count"), [(0.4, 0), (0.5, 1)])
 def test_what_shares_hardly_a_word_with_the_messages_is_not_found(score: float, count: int) -> None:
-    """A short message is searched with what it refers to, and hits below the least score count as none."""
+    """The search for a short message also uses the text that the message refers to.
+
+    Hits with a score below 0.5 do not count.
+    """
     records = cast("CompactionRecords", Searched([], [hit("crate C-102", score)]))
     match = found_for(records, "t", [*TALK, user("yes")])
     assert (len(match.hits), match.is_asked) == (count, False)
 
 
 def quoted(direct: list[SearchHit], found: list[SearchHit]) -> HumanMessage | None:
-    """Return the quotation for a question if the archive finds these hits; see `Searched`."""
+    """Return the quotation for a question if the archive finds these hits; see the class `Searched`."""
     settings = CompactionSettings(context_window=128_000, auto_recall=True)
     records = cast("CompactionRecords", Searched(direct, found))
     dependencies = Dependencies(settings=settings, records=records, counter=WORDS)
@@ -116,9 +122,9 @@ def quoted(direct: list[SearchHit], found: list[SearchHit]) -> HumanMessage | No
     [("AB-7", 0.4, False), ("AB-7", 0.5, True), ("none", 1.9, False), ("none", 2.0, True)],
 )
 def test_what_no_message_asks_for_is_quoted_if_it_names_enough(last: str, score: float, is_quoted: bool) -> None:
-    """Seven new identifiers are enough for a quotation; with six, only what a message asks for is quoted.
+    """Hits with seven new identifiers are quoted if the archive answers the message with a score of at least 0.5.
 
-    `score` is how well the archive answers the message: below 0.5 the message is about something else.
+    Hits with six new identifiers are quoted only if the message asks for the hits, with a score of 2.0.
     """
     hits = [hit(f"It says {names}.", 2.0) for names in ("AB-1 AB-2 AB-3", "AB-4 AB-5 AB-6", last)]
     message = quoted([replace(hits[0], score=score)], hits)
@@ -129,7 +135,7 @@ def test_what_no_message_asks_for_is_quoted_if_it_names_enough(last: str, score:
 
 @pytest.mark.requirement("S2.51")
 def test_a_quotation_of_little_that_a_message_asks_for_is_short() -> None:
-    """It has at most 200 tokens, although more of the found messages would fit."""
+    """The quotation has at most 200 tokens, although more of the found messages would fit."""
     hits = [hit(f"The record says {number} of AB-{number} and no more.", 2.0) for number in range(60)]
     message = quoted(hits[:1], hits)
     assert message is not None

@@ -234,7 +234,7 @@ async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
 
 @pytest.mark.requirement("S0.6")
 def test_what_a_cancelled_step_raises_is_not_logged_as_unseen(caplog: pytest.LogCaptureFixture) -> None:
-    """The caller gets the cancellation, and asyncio has nothing to say about the failure that came after it."""
+    """The caller gets the cancellation, and asyncio logs nothing about the error that the step raises afterwards."""
     began, go_on = Event(), Event()
 
     def step() -> Effects[None]:
@@ -253,7 +253,7 @@ def test_what_a_cancelled_step_raises_is_not_logged_as_unseen(caplog: pytest.Log
             await task
 
     asyncio.run(cancelled())
-    gc.collect()  # asyncio logs what nobody has seen when it is collected
+    gc.collect()  # when a future is collected, asyncio logs an exception that nobody retrieved
     assert caplog.messages == []
 
 

@@ -288,7 +288,8 @@ def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> Non
     lines = "\n".join(f"- item {number} of the list" for number in range(20))
     assert fitted(lines, plain.meter.counter.text(lines) - 1) == lines.rpartition("\n")[0]
     kept = "The user asked for the number."
-    for end, expected in (("One more.", kept), ("One more!!", f"{kept} One more!!")):  # 30 of 40 or 41 characters
+    # The kept sentence has 30 of 40 characters, and then 30 of 41 characters.
+    for end, expected in (("One more.", kept), ("One more!!", f"{kept} One more!!")):
         assert fitted(f"{kept} {end}", plain.meter.counter.text(kept)) == expected
 
 

@@ -30,7 +30,10 @@ def test_a_context_with_restored_messages_reads_those(context: NodeContext) -> N
 
 @pytest.mark.requirement("S0.6")
 def test_a_context_with_restored_messages_has_the_sizes_of_their_system_messages() -> None:
-    """System messages in the conversation are never removed: they count among what each request begins with."""
+    """The fixed part includes the system messages of the conversation, because no compaction removes these messages.
+
+    A context with restored messages therefore computes the sizes again.
+    """
     settings = CompactionSettings(context_window=1_000, output_reserve=0)
     dependencies = Dependencies(settings=settings, records=NO_RECORDS, counter=WORDS)
     rules = SystemMessage(filler(50), id="rules")

@@ -253,7 +253,10 @@ def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int,
 @pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_list_between_the_tags_of_a_summary_is_no_part_of_it(*, asked: bool) -> None:
-    """If the request asked for the list, its rules are read; else the text between the tags stays as it is."""
+    """If the request asked for the list, the package reads the rules and removes the list from the summary.
+
+    Otherwise, the text between the tags stays unchanged.
+    """
     told, listed = "The user spoke of matters.", "<rules>\nrule: Reports go to Anna.\n</rules>"
     summarizer = ReplyingSummarizer(Reply(content=f"<summary>{told}\n{listed}</summary>", input_tokens=10))
     written = settled(spoken(2), summarizer, limit=2_000, facts_beside_summary=asked)
@@ -265,7 +268,7 @@ def test_a_list_between_the_tags_of_a_summary_is_no_part_of_it(*, asked: bool) -
 
 @pytest.mark.requirement("S0.28")
 def test_a_reply_of_thoughts_alone_is_named_where_a_list_was_asked_for() -> None:
-    """Looking for the list leaves the blocks of the reply as they are."""
+    """The search for the list does not change the content blocks of the reply."""
     thoughts = [{"type": "thinking", "thinking": "The user spoke of matters."}]
     summarizer = ReplyingSummarizer(Reply(content=thoughts))
     finding = settled(spoken(2), summarizer, limit=2_000).finding

@@ -67,7 +67,7 @@ def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> Non
 @pytest.mark.requirement("B21")
 @pytest.mark.parametrize(("before", "after"), [("long " * 99, "short"), ("long " * 99, ""), (" ", "")])
 def test_an_answer_that_a_choice_makes_blank_counts_for_nothing(before: str, after: str) -> None:
-    """A request holds no blank answer, so that its whole size is saved."""
+    """A request omits a blank answer, so the choice saves the whole size of the answer."""
     messages = numbered([user("u"), AIMessage(before), user("q")])
     clip = {1: messages[1].model_copy(update={"content": after})}
     found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
