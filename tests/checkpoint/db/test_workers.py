@@ -310,8 +310,9 @@ print("ended", flush=True)
     assert ended.stdout == "ended\n"
 
 
+@pytest.mark.requirement("S3.21")
 def test_a_call_off_the_event_loop_does_not_keep_its_process() -> None:
-    """It runs at once where no loop runs, else in a daemon thread, which ends with the process."""
+    """A blocking call runs in its own thread without an event loop, and otherwise in a new daemon thread."""
     ran: list[threading.Thread] = []
 
     async def on_a_loop() -> None:

@@ -382,7 +382,7 @@ def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> N
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
-    """Retention against budget, or the course of the runs."""
+    """With `--out`, the command draws retention against the budget, or with `--online` the course of the runs."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"chart{suffix}"
     assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--out", path).exit_code == 0
