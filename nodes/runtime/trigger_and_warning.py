@@ -124,7 +124,6 @@ def breaker_history(context: NodeContext) -> BreakerHistory:
         now=context.now(),
         cooldown_until=compaction.get("cooldown_until", 0.0),
         failures=compaction.get("streak", 0),
-        ineffective=compaction.get("ineffective", 0),
         calls=compaction.get("calls", 0),
         recent=compaction.get("recent") or (),
     )

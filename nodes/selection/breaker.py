@@ -24,8 +24,6 @@ class BreakerHistory:
     """Wall clock time in seconds at which the cool-down ends."""
     failures: int = 0
     """Number of consecutive failed attempts to compact."""
-    ineffective: int = 0
-    """Number of consecutive commits after which the provider still reported a size at or above the trigger."""
     calls: int = 0
     """Number of model calls so far."""
     recent: Sequence[int] = ()
