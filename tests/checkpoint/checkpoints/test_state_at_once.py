@@ -73,7 +73,10 @@ def sent(saver: SQLAlchemySaver, config: RunnableConfig) -> tuple[CheckpointTupl
 def test_one_statement_or_two_read_what_a_transaction_reads(
     url: str, thread_id: str, name: str, keys: Keyring | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newest checkpoint, and one by its id, with pending writes in their order."""
+    """The saver returns the newest checkpoint, or one by its id, with the pending writes in their order.
+
+    If there is no such checkpoint, one statement tells so.
+    """
     with SQLAlchemySaver.from_url(url, keys=keys) as saver:
         steps = Steps(saver, thread_id)
         first = steps.put(STATES[name])
@@ -84,8 +87,10 @@ def test_one_statement_or_two_read_what_a_transaction_reads(
         assert count == EXPECTED[name]
         steps.put({"count": 2})
         assert sent(saver, first)[0] == newest == at_length(saver, first, monkeypatch)
-        assert saver.get_tuple(where(thread_id, "missing")) is None
-        assert saver.get_tuple(where(thread_id, namespace="other")) is None
+        for nothing in (where(thread_id, "missing"), where(thread_id, namespace="other")):
+            with statements(saver.database) as texts:
+                assert saver.get_tuple(nothing) is None
+            assert len(texts) == 1
 
 
 @pytest.mark.requirement("S3.21")
