@@ -110,6 +110,14 @@ def test_two_messages_are_a_round_where_that_is_wanted() -> None:
 
 
 @pytest.mark.requirement("B15")
+@pytest.mark.parametrize(("ceiling", "kept"), [(330, 6), (329, 4), (220, 4), (219, 2)])
+def test_pairs_of_messages_that_do_not_fit_leave_as_pairs(ceiling: int, kept: int) -> None:
+    """If the newest six messages do not fit, the strategy keeps four of them, even if five of them would fit."""
+    messages = text_rounds(5, say="q " * 50, reply="a " * 50)
+    assert selected(messages, up_to(ceiling), **LITERAL).drop == frozenset(range(10 - kept))
+
+
+@pytest.mark.requirement("B15")
 def test_even_so_no_block_is_broken() -> None:
     """A result at the edge brings its call along."""
     messages = [*text_rounds(4), user("go"), asks("a", "b"), result("a"), result("b"), *text_rounds(2)]
