@@ -6,7 +6,8 @@ which product lines each one executes; the record is kept in `.make`, for each t
 Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or
 lower, a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of
 the project, and only the tests that execute the line run, those that execute the fewest product lines first, until
-one fails. Where none fails, the tests of the folder that mirrors the file's run too.
+one fails. Where none fails, the tests of the folder that mirrors the file's run too. Some lines run only once in a
+process, and are recorded for the first test alone; so the test that fails in the folder may be a marked one.
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.
@@ -90,7 +91,7 @@ class Copy:
     """A copy of the project, in which changes are tried one after the other."""
 
     def __init__(self, folder: Path) -> None:
-        self.root = folder
+        self.root, self.marked = folder, frozenset(marked(["tests/"]))
         for name in NEEDED:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, self.root / name)
@@ -133,13 +134,15 @@ class Copy:
         """Return who notices the change: the marked tests, those of the file's folder, or nobody (an empty text).
 
         A marked test notices a change when it fails or hangs. Of the folder only a failure within `SECONDS` counts,
-        because it may hold very many tests.
+        because it may hold very many tests. The first test that fails there decides.
         """
         before = mutant.mutation.apply(self.root)
         try:
             if not self._passes(mutant.tests):
                 return MARKED
-            return "" if self._passes([mirrored(mutant.mutation.path)], most=SECONDS) else BESIDE
+            if self._passes([mirrored(mutant.mutation.path)], most=SECONDS):
+                return ""
+            return MARKED if self.failed().partition("[")[0] in self.marked else BESIDE
         finally:
             (self.root / mutant.mutation.path).write_text(before, encoding="utf-8")
 
