@@ -28,3 +28,10 @@ def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> 
 def test_no_block_is_kept_where_none_is_asked_for() -> None:
     """Zero blocks stay zero in every plan."""
     assert {plan.blocks for plan in plans(CompactionSettings(tool_blocks_keep_recent=0))} == {0}
+
+
+@pytest.mark.requirement("S0.18")
+def test_a_summary_of_all_keeps_neither_rounds_nor_blocks() -> None:
+    """With the scope `all`, the plans differ only in the results that the model has not read, and in cut fields."""
+    found = list(plans(CompactionSettings(summary_scope="all")))
+    assert found == [Plan(0, 0, 0, spare=True), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)]
