@@ -355,17 +355,17 @@ class _Conversation:
 
     def _targets(self, text: str, kind: str) -> list[_Spoken]:
         """Return the earlier sentences that a revision is about, the newest of the most similar ones first."""
-        terms, frequency, pool = _terms(text), self._frequency, [*self._statements, *self._rules]
-        rare = max(_RARE, len(pool) // _RARE_SHARE)
-        if not any(0 < frequency[term] <= rare for term in terms):
+        terms, most = _terms(text), max(_RARE, (len(self._statements) + len(self._rules)) // _RARE_SHARE)
+        rare = {term for term in terms if 0 < self._frequency[term] <= most}
+        if not rare:
             return []
         scored: list[tuple[float, int, _Spoken]] = []
-        for spoken in pool:
+        for spoken in (*self._statements, *self._rules):
             shared = terms & (known := _all_terms(spoken))
-            if any(frequency[term] <= rare for term in shared) and self._may_revise(
+            if not rare.isdisjoint(shared) and self._may_revise(
                 text, spoken, len(shared) / min(len(terms), len(known)), kind
             ):
-                scored.append((sum(1 / frequency[term] for term in shared), spoken.at, spoken))
+                scored.append((sum(1 / self._frequency[term] for term in shared), spoken.at, spoken))
         best = max((score for score, _, _ in scored), default=0.0)
         chosen = [one for one in scored if one[0] >= _TIED * best]
         return [spoken for _, _, spoken in sorted(chosen, key=lambda one: -one[1])]

@@ -75,7 +75,7 @@ def test_one_statement_or_two_read_what_a_transaction_reads(
 ) -> None:
     """The saver returns the newest checkpoint, or one by its id, with the pending writes in their order.
 
-    If there is no such checkpoint, one statement tells so.
+    If there is no such checkpoint, the saver sends a single statement to find this out.
     """
     with SQLAlchemySaver.from_url(url, keys=keys) as saver:
         steps = Steps(saver, thread_id)
