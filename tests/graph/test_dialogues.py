@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -22,6 +21,7 @@ from langgraph_compaction.graph.lab.evaluation.policies import COUNTER, count
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.gate.reply_checks import Reply
 from langgraph_compaction.nodes.summary.summarizers import SummaryRequest
+from langgraph_compaction.nodes.testing import ReplyingSummarizer
 
 RULE, REVISION = "Never email me.", "Email is fine now."
 MARKED = f"- {REVISION} (was: {RULE})"
@@ -108,22 +108,9 @@ def test_rounds_are_about_orders_of_two_to_six_parcels() -> None:
     assert len({parcel["city"] for parcel in parcels}) == len({found["item"] for found in results}) == 8
 
 
-class Recorder:
-    """This summarizer records the messages of each request."""
-
-    name = "recorder"
-
-    def __init__(self) -> None:
-        self.asked: list[list[AnyMessage]] = []
-
-    def summarize(self, request: SummaryRequest) -> Reply:
-        """Record the messages of the request, and return a short summary."""
-        self.asked.append(list(request.messages))
-        return Reply(content="<summary>They looked for orders.</summary>")
-
-    async def asummarize(self, request: Any) -> Reply:
-        """Record the messages of the request, and return a short summary."""
-        return self.summarize(request)
+def recording() -> ReplyingSummarizer:
+    """Return a summarizer that records the requests, and always returns the same short summary."""
+    return ReplyingSummarizer(Reply(content="<summary>They looked for orders.</summary>"))
 
 
 @pytest.mark.requirement("S3.23")
@@ -133,15 +120,15 @@ def test_six_rounds_are_added_before_each_compaction_to_half_of_the_tokens() -> 
     Each compaction leaves at most half of the tokens.
     """
     assert after_compactions({}, CompactionSettings(), compactions=0, seed=5) == []
-    recorder, draw = Recorder(), Random(5)  # noqa: S311 - the numbers are no secret
+    recorder, draw = recording(), Random(5)  # noqa: S311 - the numbers are no secret
     said = {0: "Hello.", 11: RULE}
     context = after_compactions(said, CompactionSettings(), compactions=2, seed=5, summarizer=recorder)
     rounds = [message for n in range(12) for message in round_of(draw, said.get(n, ""))]
-    found = [*(message for asked in recorder.asked for message in asked), *context]
+    found = [*(message for request in recorder.requests for message in request.messages), *context]
     assert sorted(rounds.index(message) for message in found if message in rounds) == list(range(48))
     assert context[-4:] == rounds[-4:]
-    first = after_compactions(said, CompactionSettings(), compactions=1, seed=5, summarizer=Recorder())
-    assert len(recorder.asked) == 2
+    first = after_compactions(said, CompactionSettings(), compactions=1, seed=5, summarizer=recording())
+    assert len(recorder.requests) == 2
     assert count(first) <= count(rounds[:24]) // 2
     assert count(context) <= count([*first, *rounds[24:]]) // 2
 

@@ -312,7 +312,7 @@ print("ended", flush=True)
 
 @pytest.mark.requirement("S3.21")
 def test_a_call_off_the_event_loop_does_not_keep_its_process() -> None:
-    """A blocking call runs in its own thread without an event loop, and otherwise in a new daemon thread."""
+    """Without an event loop, the call runs in the calling thread. With a loop, it runs in a new daemon thread."""
     ran: list[threading.Thread] = []
 
     async def on_a_loop() -> None:

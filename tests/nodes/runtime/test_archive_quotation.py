@@ -122,9 +122,9 @@ def quoted(direct: list[SearchHit], found: list[SearchHit]) -> HumanMessage | No
     [("AB-7", 0.4, False), ("AB-7", 0.5, True), ("none", 1.9, False), ("none", 2.0, True)],
 )
 def test_what_no_message_asks_for_is_quoted_if_it_names_enough(last: str, score: float, is_quoted: bool) -> None:
-    """Hits with seven new identifiers are quoted if the archive answers the message with a score of at least 0.5.
+    """Hits with seven new identifiers are quoted if the search with the message finds a hit of score 0.5 or more.
 
-    Hits with six new identifiers are quoted only if the message asks for the hits, with a score of 2.0.
+    Hits with six new identifiers are quoted only if the search with the message finds a hit of score 2.0.
     """
     hits = [hit(f"It says {names}.", 2.0) for names in ("AB-1 AB-2 AB-3", "AB-4 AB-5 AB-6", last)]
     message = quoted([replace(hits[0], score=score)], hits)
