@@ -11,8 +11,9 @@ process, and are recorded for the first test alone; so the test that fails in th
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.
-Changes that have no effect (an unreachable default) cannot be noticed, and code that runs at import (constants,
-defaults of settings) or in a child process is never changed. When the minutes are over, no further change is tried.
+Changes that have no effect (an unreachable default) cannot be noticed: those that are listed with a reason in
+`without_effect.toml` are not drawn. Code that runs at import (constants, defaults of settings) or in a child process
+is never changed. When the minutes are over, no further change is tried.
 The minutes do not include the recording.
 
 With `--named`, the changes of `NAMED` are tried instead, each against the tests that are marked with its line alone.
@@ -22,7 +23,6 @@ marked tests notice fewer than 19 in 20 of the changes that were tried, or miss 
 """
 
 import argparse
-import ast
 import hashlib
 import json
 import os
@@ -35,7 +35,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,8 +47,9 @@ from rich.console import Console
 
 from tests.kept_results import origin
 from tests.requirements.lines import ROOT, tests
-from tests.requirements.mutations import Mutation, mutations
+from tests.requirements.mutations import Mutation, mutations_by_function
 from tests.requirements.named import NAMED
+from tests.requirements.without_effect import listed, without_effect
 
 PRODUCT = ("checkpoint", "graph", "nodes")
 NEEDED = (*PRODUCT, "package", "tests", "benchmarks", "notebooks", "docs", "pyproject.toml", "README.md")
@@ -208,31 +209,17 @@ def mirrored(path: str) -> str:
     return str(folder)
 
 
-def functions(root: Path, path: str) -> Iterator[tuple[str, range]]:
-    """Yield each function of a file with the lines of its body, inner functions after those around them."""
-
-    def inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, range]]:
-        for child in ast.iter_child_nodes(node):
-            name = prefix + getattr(child, "name", "") + "." if isinstance(child, SCOPES) else prefix
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path}:{name[:-1]}", range(child.body[0].lineno, (child.end_lineno or 0) + 1)
-            yield from inside(child, name)
-
-    yield from inside(ast.parse((root / path).read_text(encoding="utf-8")), "")
-
-
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
 def changeable(root: Path, reached: Reached) -> dict[str, list[Mutation]]:
-    """Return the possible changes of executed lines below `root` by the function that they are in."""
+    """Return the possible changes of executed lines below `root`, by the function that they are in.
+
+    Those that have no effect are left out.
+    """
     executed = frozenset[Place]().union(*reached.values())
-    found: dict[str, list[Mutation]] = defaultdict(list)
+    left_out = without_effect(root)
+    found: dict[str, list[Mutation]] = {}
     for path in sorted({path for path, _ in executed} - FOR_TESTS):
-        innermost = {number: name for name, lines in functions(root, path) for number in lines}
-        for number, changes in sorted(mutations(root, path).items()):
-            if number in innermost and (path, number) in executed:
-                found[innermost[number]] += changes
+        for function, changes in mutations_by_function(root, path).items():
+            found[function] = [one for one in changes if (path, one.line) in executed and one not in left_out]
     return {name: changes for name, changes in sorted(found.items()) if changes}
 
 
@@ -342,7 +329,7 @@ def main() -> None:
     if given.named:
         write_results("named", **figures, changes=dict(zip((one.function for one in chosen), noticed, strict=False)))
     else:
-        write_results("drawn", **figures, seed=given.seed, paths=given.paths)
+        write_results("drawn", **figures, seed=given.seed, paths=given.paths, without_effect=len(listed()))
     CONSOLE.print(
         f"{figures['noticed_by_marked']} of {len(noticed)} noticed by marked tests, {figures['noticed_beside']} more "
         f"by those beside them; {figures['not_tried']} not tried"

@@ -34,7 +34,7 @@ class Mutation:
 
     def __str__(self) -> str:
         """Return the change for people: line, old and new code."""
-        return f"line {self.line}: {' '.join(self.old.split())!r} -> {self.new!r}"
+        return f"line {self.line}: {joined(self.old)!r} -> {self.new!r}"
 
     def apply(self, root: Path) -> str:
         """Change the file of a copy; return the file's text before the change."""
@@ -42,6 +42,43 @@ class Mutation:
         text = file.read_text(encoding="utf-8")
         file.write_text(text[: self.begin] + self.new + text[self.end :], encoding="utf-8")
         return text
+
+    def compared(self, text: str) -> tuple[str, str]:
+        """Return the changed lines of the file's text before and after the change, each joined to one line."""
+        first, last = text.rfind("\n", 0, self.begin) + 1, text.find("\n", self.end)
+        before, after = text[first:last], text[first : self.begin] + self.new + text[self.end : last]
+        return joined(before), joined(after)
+
+
+def joined(code: str) -> str:
+    """Return code with every run of white space as one space."""
+    return " ".join(code.split())
+
+
+def mutations_by_function(root: Path, path: str) -> dict[str, list[Mutation]]:
+    """Return every possible change in a function of a file, by the innermost function, in the order of the lines."""
+    innermost = {number: name for name, lines in functions(root, path) for number in lines}
+    found: dict[str, list[Mutation]] = defaultdict(list)
+    for number, changes in sorted(mutations(root, path).items()):
+        if number in innermost:
+            found[innermost[number]] += changes
+    return found
+
+
+def functions(root: Path, path: str) -> Iterator[tuple[str, range]]:
+    """Yield each function of a file with the lines of its body, inner functions after those around them."""
+
+    def inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, range]]:
+        for child in ast.iter_child_nodes(node):
+            name = prefix + getattr(child, "name", "") + "." if isinstance(child, SCOPES) else prefix
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path}:{name[:-1]}", range(child.body[0].lineno, (child.end_lineno or 0) + 1)
+            yield from inside(child, name)
+
+    yield from inside(ast.parse((root / path).read_text(encoding="utf-8")), "")
+
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def mutations(root: Path, path: str) -> dict[int, list[Mutation]]:

@@ -43,8 +43,9 @@ The tests at real sizes run under these conditions:
 
 The command `python -m tests.requirements.table` writes this page. To check the tests themselves, run
 `make mutants SEED=n`. This command changes functions that the tests on this page execute, one change at a time, and
-counts how many of the changes make a test fail. For each change, the command
-runs only the tests that execute the changed line.
+counts how many of the changes make a test fail. For each change, the command runs only the tests that execute the
+changed line. Changes that have no effect are not made: `tests/requirements/without_effect.toml` lists them, with the
+reason for each one.
 
 {counted}
 """

@@ -8,6 +8,7 @@ from tests.requirements.lines import tests as marked
 from tests.requirements.mutations import mutations
 from tests.requirements.named import NAMED
 from tests.requirements.table import PAGE, at_real_sizes, page
+from tests.requirements.without_effect import listed, without_effect
 
 MOST_MARKS = 3
 
@@ -42,6 +43,14 @@ def test_every_named_change_still_applies() -> None:
         change, text = one.mutation(ROOT), (ROOT / one.path).read_text(encoding="utf-8")
         ast.parse(text[: change.begin] + change.new + text[change.end :])
         assert one.tests
+
+
+def test_every_change_without_effect_still_applies() -> None:
+    """Its lines are in the function that it names, it is listed once, and a reason says why nothing changes."""
+    every = listed()
+    assert len(without_effect(ROOT)) >= len(every)
+    assert all(one.reason.strip() for one in every)
+    assert len({one.key for one in every}) == len(every)
 
 
 def test_a_flipped_comparison_keeps_its_parentheses(tmp_path: Path) -> None:
