@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
@@ -37,3 +38,29 @@ def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
         graph.invoke({"messages": [*blocks, ("user", "and now?")]}, CONFIG)
     assert [row.verdict for row in ledger(graph)] == ["committed"] * 3
     assert sum(map(is_summary, values(graph)["messages"])) == 1
+
+
+def lost_call(selector: Selector, _: Demand) -> Iterator[Choice]:
+    """A choice whose shortened copy of a message lacks the call that the message makes."""
+    start = selector.view.blocks[0].start
+    yield Choice(clip={start: AIMessage("shortened", id=selector.view.messages[start].id)})
+
+
+@pytest.mark.requirement("S0.21")
+def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written() -> None:
+    """The attempt fails without a call of the summarizer, and the messages stay as they were."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = create_compacting_agent(
+        ScriptedModel(),
+        strategies={"lost_call": lost_call},
+        settings=CompactionSettings(**SMALL, strategies=("lost_call",)),
+        summarizer=summarizer,
+        token_counter=WORDS,
+        checkpointer=InMemorySaver(),
+    )
+    given = [*(message for n in range(5) for message in tool_block(n, 160)), ("user", "and now?")]
+    graph.invoke({"messages": given}, CONFIG)
+    row = ledger(graph)[0]
+    assert (row.verdict, row.reason) == ("failed_permanent", "selective:ValueError")
+    assert summarizer.received == []
+    assert values(graph)["messages"][:10] == given[:10]
