@@ -58,6 +58,16 @@ def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
 
 
 @pytest.mark.requirement("S2.51")
+def test_words_of_the_query_count_in_the_five_best_messages_only() -> None:
+    """A message that was found less well is quoted if it has a new identifier."""
+    words = ("harbor", "painter", "lantern", "anchor", "captain", "sailor")
+    answers = [AIMessage(f"It has a {word}.") for word in words]
+    record = AIMessage("The invoice is INV-77.")
+    quoted = passages(*answers, record, query=f"Which of these are there: {', '.join(words)}?")
+    assert {one.text for one in quoted} == {*(one.text for one in answers[:5]), record.text}
+
+
+@pytest.mark.requirement("S2.51")
 def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
     """So that the better found record comes first."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(400)))
