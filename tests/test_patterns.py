@@ -227,6 +227,46 @@ def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
 
 
 @pytest.mark.requirement("S3.1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("word " * (SEARCHED_CHARS // 50) + "b\nc " + "word " * SEARCHED_CHARS, id="in the first half"),
+        pytest.param("。" * (2 * SEARCHED_CHARS - 3) + "b\nc", id="in a last piece of full length"),
+    ],
+)
+def test_a_match_over_a_line_end_is_found_where_no_piece_ends(text: str) -> None:
+    """A piece does not end in its first half, and a rest that one search can read is not cut."""
+    found = Pattern("b\nc").search(text)
+    assert found is not None
+    assert found.start() == text.index("b\nc")
+
+
+@pytest.mark.requirement("S3.1")
+def test_a_search_stays_between_two_positions() -> None:
+    """In a short text and in one that is searched in pieces."""
+    for before in ("", "。" * (2 * SEARCHED_CHARS)):
+        text, start = before + "abab", len(before)
+        assert [found.start() for found in Pattern("b").finditer(text, start, start + 3)] == [start + 1]
+        assert Pattern("b").search(text, start, start + 1) is None
+        assert Pattern("a").search(text, start + 1, start + 3) is not None
+
+
+@pytest.mark.requirement("S3.1")
+def test_letters_count_unless_a_pattern_ignores_case() -> None:
+    """A pattern in small letters does not occur in capital letters, and the other way around."""
+    assert not Pattern("goal").occurs_in("GOAL")
+    assert not Pattern("GOAL").occurs_in("goal")
+
+
+@pytest.mark.requirement("S3.1")
+def test_what_does_not_match_stays() -> None:
+    """The text before the first match, and a text that does not begin with a match."""
+    assert Pattern("b").sub("x", "abcb") == "axcx"
+    assert Pattern("b").split("abcb") == ["a", "c", ""]
+    assert Anchored("b").remove_prefix("ab") == "ab"
+
+
+@pytest.mark.requirement("S3.1")
 def test_an_empty_match_between_two_pieces_is_found_once() -> None:
     """It lies at the end of one piece and at the beginning of the next."""
     text = "。" * (3 * SEARCHED_CHARS)
