@@ -23,6 +23,7 @@ marked tests notice fewer than 19 in 20 of the changes that were tried, or miss 
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -289,6 +290,8 @@ def tried(chosen: Sequence[Mutant], minutes: float, copy: Copy) -> list[str]:
     """Try changes until the minutes are over; print one line for each, and return who noticed it."""
     for name in HEAVY:
         import_module(name)
+    gc.collect()
+    gc.freeze()  # a forked process would copy all that its garbage collector visits
     copy.check([name for mutant in chosen[:3] for name in mutant.tests[:5]])
     noticed, end = list[str](), time.monotonic() + 60 * minutes
     for mutant in chosen:
