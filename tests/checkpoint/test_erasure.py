@@ -12,7 +12,13 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import (
+    AsyncSQLAlchemySaver,
+    CompactionRecords,
+    Database,
+    DatabaseError,
+    SQLAlchemySaver,
+)
 from langgraph_compaction.checkpoint.compaction.attempt import SummaryRecord
 from langgraph_compaction.checkpoint.db import row_codec, tables
 from langgraph_compaction.checkpoint.maintenance.thread_copies import ENCODED_COLUMNS
@@ -179,6 +185,22 @@ def test_no_journal_of_an_applications_own_engine_holds_a_word(tmp_path: Path, m
     assert seen(beside(file), gone) == 0
     engine.dispose()
     assert seen(beside(file), gone) == 0
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.usefixtures("uncompressed")
+async def test_an_asynchronous_saver_gives_the_space_of_an_erased_thread_back(tmp_path: Path) -> None:
+    """After `areclaim()`, the file is as small as before the thread was written, and the write-ahead log is empty."""
+    file, log = tmp_path / "own.db", tmp_path / "own.db-wal"
+    async with AsyncSQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
+        await saver.setup()
+        await saver.areclaim()
+        empty = file.stat().st_size
+        fill(saver.database, "gone", marks("gone"))
+        await saver.adelete_thread("gone")
+        assert log.stat().st_size > 0
+        await saver.areclaim()
+        assert (file.stat().st_size, log.stat().st_size) == (empty, 0)
 
 
 def test_reclaim_says_where_a_reader_keeps_old_bytes(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,27 @@ def test_what_is_used_and_not_in_the_summary(said: str, body: str, found: list[s
     assert used_since(body, OLD, [HumanMessage(said)]) == found
 
 
+NAMED = [f"x{first}{second}q" for first in "abcdefghij" for second in "klmno"]
+LONG = f"Never {' '.join(NAMED)}."
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("rule", "said", "body", "is_found"),
+    [
+        (LONG, " ".join(NAMED[:17]), "A ship.", True),
+        (LONG, " ".join(NAMED[:16]), "A ship.", False),
+        ("Never mix amber, cobalt and ivory paint.", "Amber, cobalt?", "Mixed amber.", True),
+        ("Never mix amber, cobalt and ivory paint.", "Amber, cobalt?", "Mix amber, cobalt.", False),
+    ],
+)
+def test_a_rule_is_used_by_a_third_of_its_words_and_stated_by_three_fifths(
+    rule: str, said: str, body: str, *, is_found: bool
+) -> None:
+    """These are 17 of 50 words, and three of five."""
+    assert used_since(body, [HumanMessage(rule)], [HumanMessage(said)]) == [rule] * is_found
+
+
 @pytest.mark.requirement("S3.23")
 def test_what_a_call_is_given_is_used_and_a_result_is_not() -> None:
     """A result only brings values; the arguments of a call show what the assistant relies on."""

@@ -7,12 +7,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import Facts, digest, facts_of, rules_in
+from langgraph_compaction.nodes.digest.entry import Entry
 from langgraph_compaction.nodes.digest.listed_sentences import (
     NOTHING_LISTED,
     ListedSentences,
     is_listed,
     split_list,
+    with_listed_rules,
 )
+from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, rule_worth
 
 COUNTER = tiktoken_counter()
 RULE = "The address stays between us and the auditors."
@@ -103,6 +106,25 @@ def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
     assert "cheese" not in facts.text
     later = found(NOTHING_LISTED, [HumanMessage("Go on."), AIMessage("Yes.")], earlier=facts)
     assert f"- {RULE}" in later.text
+
+
+@pytest.mark.requirement("S1.19")
+def test_a_listed_rule_is_worth_as_much_as_a_binding_one() -> None:
+    """A rule that is worth more stays so, and the list does not change what other rules are worth."""
+    least = rule_worth("", FIRM)
+    slight, other, great = (
+        Entry("Rules", 0, 1.0, RULE),
+        Entry("Rules", 1, 1.0, FRIDAY),
+        Entry("Rules", 2, 99.0, INBOX),
+    )
+    assert with_listed_rules([slight, other, great], ListedSentences(rules=(RULE, INBOX)), [], 0) == [
+        Entry("Rules", 0, least, RULE),
+        other,
+        great,
+    ]
+    assert with_listed_rules([slight], NOTHING_LISTED, TALK, 0) == [slight]
+    said = with_listed_rules([], ListedSentences(rules=(INBOX,)), TALK, 7)
+    assert said == [Entry("Rules", 7 + 4, least, INBOX)]
 
 
 @pytest.mark.requirement("S1.19")

@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +93,53 @@ SAID = (
         ("Für den Weg über Köln: früh am Tag, für Tür und Tor gilt das gleich.", "nothing_covered"),
         ("Vulkane speien Lava, Asche sinkt nieder, Gestein erstarrt langsam.", "nothing_covered"),
         ("Die Tür klemmt seit Montag", "echo"),
+        ("Die Tür klemmt seit", "echo"),
         ("Die Tür klemmt", None),
     ],
 )
 def test_short_words_in_common_cover_nothing(reply: str, found: str | None) -> None:
     """Only rare words count; a sentence of at least four words that the conversation contains is an echo."""
     assert covers_too_little(reply, SAID) == found
+
+
+def words(first: str, count: int) -> str:
+    """Return so many words of five letters, of no language, that begin with this letter."""
+    return " ".join(first + "".join(rest) for rest in islice(product("aeiou", repeat=4), count))
+
+
+SMALL, LARGE, OTHER = words("b", 20), words("b", 600), words("c", 8)
+WEATHER = "我们讨论了天气"
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
+    ("conversation", "reply", "found"),
+    [
+        (words("b", 19), OTHER, None),
+        (SMALL, OTHER, "nothing_covered"),
+        (SMALL, f"{OTHER} {words('b', 2)}", None),
+        (SMALL, f"{OTHER} {words('d', 4)} {words('b', 2)}", "nothing_covered"),
+        (f"{SMALL} a12", f"{OTHER} a12", None),
+        (f"{SMALL} a1", f"{OTHER} a1", "nothing_covered"),
+        (words("b", 599), f"cuuuu {words('b', 8)}", None),
+        (LARGE, f"cuuuu {words('b', 8)}", "nothing_covered"),
+        (f"{LARGE} {LARGE}", f"{words('c', 15)} {words('b', 5)}", None),
+        (f"{LARGE} {LARGE}", f"{words('c', 16)} {words('b', 4)}", "nothing_covered"),
+        (f"{LARGE} a123", f"{OTHER} a123", None),
+        (f"{LARGE} a12", f"{OTHER} a12", "nothing_covered"),
+        (f"{SMALL} 1 2", WEATHER, None),
+        (f"{SMALL} 1 2 3", WEATHER, "nothing_covered"),
+        (f"{SMALL} 1 2 3", f"{WEATHER} 3", None),
+    ],
+)
+def test_how_much_a_reply_must_share(conversation: str, reply: str, found: str | None) -> None:
+    """It shares a fifth of its rare words, or a token of three characters with a digit.
+
+    With a conversation of 600 terms or more these are a quarter, of words that occur twice, and four characters. In
+    another language any token with a digit suffices, if the conversation has three. A conversation of fewer than
+    twenty words is not compared.
+    """
+    assert covers_too_little(reply, conversation) == found
 
 
 @pytest.mark.requirement("S0.24")

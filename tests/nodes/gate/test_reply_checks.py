@@ -205,6 +205,11 @@ def test_a_word_alone_speaks_against_nothing(text: str) -> None:
         (Free(), "<thinking>b</thinking>\na", "a"),
         (Free(), "<think>b", "thinking_only_no_content"),
         (Free(), "The tag <think> is hidden", "The tag <think> is hidden"),
+        (Free(), "<summary>a</summary>", "a"),
+        (Free(), "a <summary>b</summary> c", "a <summary>b</summary> c"),
+        (Free(), "<summary>a</summary> b", "<summary>a</summary> b"),
+        (Free(), "a <summary>b</summary>", "a <summary>b</summary>"),
+        (Free(), "<summary>a</summary> <summary>b</summary>", "<summary>a</summary> <summary>b</summary>"),
     ],
 )
 def test_a_contract_gives_the_body_or_says_what_is_missing(contract: ReplyContract, text: str, expected: str) -> None:

@@ -57,13 +57,15 @@ def test_code_and_quotations_say_nothing(said: str) -> None:
 def test_only_text_blocks_speak() -> None:
     """Thoughts and other blocks stay as they are; a block that was nothing else goes; calls stay."""
     thought = {"type": "thinking", "thinking": MARKER, "signature": "s"}
-    blocks: list[str | dict[str, Any]] = [thought, {"type": "text", "text": f"Done. {MARKER}", "index": 1}, MARKER]
+    cited = {"type": "citation", "text": MARKER}
+    done = {"type": "text", "text": f"Done. {MARKER}", "index": 1}
+    blocks: list[str | dict[str, Any]] = [thought, cited, done, f"Next. {MARKER}", MARKER]
     call = {"name": "read", "args": {"text": MARKER}, "id": "1", "type": "tool_call"}
     found = remove_marker(AIMessage(blocks, tool_calls=[call]), MARKER)
     assert found is not None
-    assert found.content == [thought, {"type": "text", "text": "Done.", "index": 1}]
+    assert found.content == [thought, cited, {"type": "text", "text": "Done.", "index": 1}, "Next."]
     assert found.tool_calls == [call]
-    assert remove_marker(AIMessage([thought], tool_calls=[call]), MARKER) is None
+    assert remove_marker(AIMessage([thought, cited], tool_calls=[call]), MARKER) is None
 
 
 @pytest.mark.requirement("S2.4")
