@@ -318,3 +318,86 @@ def test_a_summarizer_that_stalls_until_the_deadline_is_late() -> None:
     assert slow.calls == 1
     assert (finding.verdict, finding.reason, finding.kind) == ("failed_transient", "summary_deadline", "transient")
     assert "summary_deadline_s" in finding.detail
+
+
+@pytest.mark.requirement("S0.27")
+def test_a_stalled_summarizer_is_not_late_while_time_is_left() -> None:
+    """One second before the deadline of the compaction, the finding names the time-out of the call."""
+    slow = Slow(clock := Clock())
+    try:
+        written = settled(spoken(1), slow, limit=2_000, time=TimeLeft(61, clock), summary_timeout_s=0.05)
+    finally:
+        slow.let_go.set()
+    assert written.finding is not None
+    assert (written.calls, written.finding.reason) == (1, "summary_timeout")
+
+
+class Lasting(ReplyingSummarizer):
+    """A summarizer of which each call takes half a minute by the clock."""
+
+    def __init__(self, reply: Any, clock: Clock, *, deterministic: bool = False) -> None:
+        super().__init__(reply)
+        self.clock, self.deterministic = clock, deterministic
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the reply."""
+        self.clock.time += 30
+        return super().summarize(request)
+
+
+UNUSABLE = Reply(content="no tags here")
+
+
+@pytest.mark.requirement("S0.27")
+@pytest.mark.parametrize(("seconds", "calls", "left"), [(0, 0, 0), (59, 1, 0), (60, 1, 0), (61, 2, 0), (600, 3, 510)])
+def test_no_call_begins_that_would_end_at_the_deadline_or_later(seconds: int, calls: int, left: int) -> None:
+    """Each call is expected to last as long as the one before.
+
+    If no call begins for this reason, no time is left. The finding is that of the last reply or, without any call,
+    names the deadline.
+    """
+    summarizer, time = Lasting(UNUSABLE, clock := Clock()), TimeLeft(seconds, clock)
+    written = settled(spoken(1), summarizer, limit=2_000, time=time, summary_retries=2)
+    assert (len(summarizer.requests), written.calls, time.left()) == (calls, calls, left)
+    assert written.finding is not None
+    assert written.finding.reason == ("no_summary_tags" if calls else "summary_deadline")
+    assert [request.defect for request in summarizer.requests] == [None, *["no_summary_tags"] * 2][:calls]
+
+
+@pytest.mark.requirement("S0.27")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_unusable_reply_is_asked_for_again_as_often_as_the_settings_say(retries: int) -> None:
+    """After the last of these calls, the finding is that of its reply."""
+    written = settled(spoken(1), summarizer := ReplyingSummarizer(UNUSABLE), limit=2_000, summary_retries=retries)
+    assert (len(summarizer.requests), written.calls) == (1 + retries, 1 + retries)
+    assert written.finding is not None
+    assert written.finding.reason == "no_summary_tags"
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_deterministic_summarizer_is_asked_once_and_has_no_deadline() -> None:
+    """The same request gives the same reply, and the reply comes at once."""
+    for reply, finding in ((Reply(content="<summary>It works.</summary>"), None), (UNUSABLE, "no_summary_tags")):
+        summarizer = Lasting(reply, clock := Clock(), deterministic=True)
+        written = settled(spoken(1), summarizer, limit=2_000, time=TimeLeft(0, clock), summary_retries=2)
+        assert (written.calls, len(summarizer.requests)) == (1, 1)
+        assert (written.finding and written.finding.reason) == finding
+
+
+@pytest.mark.requirement("S0.34")
+def test_an_error_after_the_deadline_is_named_by_itself() -> None:
+    """The finding tells the error, because more time would not have helped."""
+    lasting = Lasting(ValueError("no such model"), clock := Clock())
+    written = settled(spoken(1), lasting, limit=2_000, time=TimeLeft(20, clock), summary_retries=0)
+    assert written.finding is not None
+    assert (written.finding.verdict, written.finding.reason) == ("failed_permanent", "summary_exception:ValueError")
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(("words", "defect"), [(200, None), (201, "longer_than_asked")])
+def test_a_summary_that_only_the_next_call_reads_may_have_twice_the_tokens(words: int, defect: str | None) -> None:
+    """The budget is 100 tokens here."""
+    long = Reply(content=f"<summary>The user spoke of {filler(words - 4)}</summary>")
+    written = settled(spoken(6), ReplyingSummarizer(long), limit=900, summary_retries=0)
+    assert (written.finding and written.finding.reason) == defect
+    assert written.calls == (1 if defect else 3)
