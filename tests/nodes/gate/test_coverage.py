@@ -144,6 +144,16 @@ def test_how_much_a_reply_must_share(conversation: str, reply: str, found: str |
 
 @pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
+    ("reply", "found"), [("ย้ายเซิร์ฟเวอร์การจองแล้ว", None), ("ภูเขาไฟพ่นลาวาร้อนออกมา", "nothing_covered")]
+)
+def test_in_a_script_without_spaces_every_piece_counts(reply: str, found: str | None) -> None:
+    """The Thai replies speak of a server that was moved, and of volcanoes."""
+    said = "กรุณาย้ายเซิร์ฟเวอร์การจองจากแฟรงก์เฟิร์ตไปอัมสเตอร์ดัมก่อนวันศุกร์"
+    assert covers_too_little(reply, said) == found
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(
     ("reply", "names"),
     [
         ("KX-12 went to shop 77.", True),
