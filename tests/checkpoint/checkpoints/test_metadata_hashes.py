@@ -64,9 +64,17 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
 
 
 @pytest.mark.requirement("S3.21")
-@pytest.mark.parametrize("keys", [None, KEYS], ids=["open", "sealed"])
-def test_a_filter_reads_only_what_may_be_wanted(monkeypatch: pytest.MonkeyPatch, keys: Keyring | None) -> None:
-    """Of the checkpoints of one thread, of all threads and of a copy, the others are not decoded."""
+@pytest.mark.parametrize(
+    ("keys", "most"),
+    [pytest.param(None, (4, 4, 4), id="open"), pytest.param(KEYS, (7, 7, 9), id="sealed")],
+)
+def test_a_filter_reads_only_what_may_be_wanted(
+    monkeypatch: pytest.MonkeyPatch, keys: Keyring | None, most: tuple[int, int, int]
+) -> None:
+    """Of the checkpoints of one thread, of a copy and of all threads, the others are not decoded.
+
+    Few statements are sent, whatever the number of checkpoints and threads.
+    """
     decoded: list[str] = []
     decode = CheckpointRow.decode.__func__  # type: ignore[attr-defined] # of a class method
 
@@ -82,9 +90,10 @@ def test_a_filter_reads_only_what_may_be_wanted(monkeypatch: pytest.MonkeyPatch,
         ]
         saver.copy_thread("t2", "copy")
         monkeypatch.setattr(CheckpointRow, "decode", classmethod(noted))
-        for config, wanted in ((where("t1"), [70]), (where("copy"), [200]), (None, [200, 200, 70])):
+        looked_for = ((where("t1"), [70]), (where("copy"), [200]), (None, [200, 200, 70]))
+        for (config, wanted), allowed in zip(looked_for, most, strict=True):
             decoded.clear()
             with statements(saver.database) as sent:
                 assert ids(saver.list(config, filter={"user": "rare"})) == [stored[n] for n in wanted]
             assert decoded == [stored[n] for n in wanted]
-            assert len(sent) < 12  # whatever the number of checkpoints and threads
+            assert len(sent) <= allowed

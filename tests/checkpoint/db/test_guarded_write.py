@@ -75,14 +75,24 @@ def history(thread_id: str) -> tuple[RunnableConfig, Callable[[SQLAlchemySaver],
 
 
 @pytest.mark.requirement("S3.21")
-def test_a_turn_of_a_graph_writes_by_single_statements(saver: SQLAlchemySaver, thread_id: str) -> None:
-    """Messages that get their ids later, pending writes and checkpoints: at most five writes, and none is locked."""
-    _, turn = history(thread_id)
+def test_a_turn_of_a_graph_writes_by_single_statements(
+    saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
+) -> None:
+    """Messages that get their ids later, pending writes and checkpoints: at most five writes, and none is locked.
+
+    Another process reads the same messages with the same ids, in this thread and in the one before.
+    """
+    config, turn = history(thread_id)
+    earlier, turn_earlier = history(f"{thread_id}-earlier")
+    turn_earlier(saver)
     turn(saver)
     words = counted(saver, lambda: turn(saver))
     assert 3 <= words.count("WITH") <= 5
     assert set(words) <= {"WITH", "SELECT"}
     assert turn(saver) == ["how?", "fine"] * 3
+    for one in (earlier, config):
+        assert (stored := values_of(other, one)["messages"]) == values_of(saver, one)["messages"]
+        assert all(message.id for message in stored)
 
 
 @pytest.mark.requirement("S3.21")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -35,6 +36,10 @@ VALUES: dict[str, Any] = {
     "lists in a list": [talk(2), talk(1), [], talk(3)],
     "a list and its own messages": [*talk(2), talk(2)],
     "send": [Send("node", {"messages": talk(2), "n": 1}), Send("other", talk(1)[0])],
+    "send with a timeout": [
+        Send("node", talk(1)[0], timeout=2.5),
+        Send("node", {"n": 1}, timeout=timedelta(minutes=1)),
+    ],
     "overwrite": Overwrite(talk(3)),
     "delta": DeltaSnapshot(talk(3)),
     "keys that are no text": {1: talk(2)},
