@@ -221,11 +221,12 @@ def test_only_what_is_old_goes(kept: str) -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
-    """Nothing of it is left, its compactions included; the others are there."""
+    """Nothing of it is left, its compactions and free pages included; the others are there."""
     (row,) = lines("prune", "talk", "--strategy", "delete", "--db", kept)
     assert row["checkpoints_left"] == 0
     assert {row["thread_id"] for row in lines("threads", "--db", kept)} == set(GRAPHS) - {"talk"}
     assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
+    assert changed(kept, "PRAGMA freelist_count") == [(0,)]
 
 
 @pytest.mark.requirement("S4.37")
