@@ -114,6 +114,7 @@ async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pyt
     world = World("parent", model=ScriptedModel())
     await go.invoke(world.graph, {**said("hello"), **wish(focsu="eggs"), "messages": said("hello")["messages"]})
     assert standing(world.graph)["last"]["reason"] == "no_request"
+    assert standing(world.graph)["step"] == "end"
     assert "unknown keys 'focsu'" in caplog.text
     assert "compaction_request" not in values(world.graph)
     assert world.messages[-1].type == "ai"

@@ -1,11 +1,13 @@
+import sqlite3
 import traceback
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError as DriverError
 
 from langgraph_compaction.checkpoint import Database, DatabaseError
-from langgraph_compaction.checkpoint.db.urls import create_engine, is_memory, place, sync_url
+from langgraph_compaction.checkpoint.db.urls import create_engine, is_memory, is_unusable_file, place, sync_url
 from langgraph_compaction.checkpoint.errors import DatabaseURLError
 from tests.checkpoint.listening import listening
 
@@ -116,7 +118,7 @@ def test_an_unreachable_database_is_one_clear_error(target: str, *, unusable: bo
 def test_a_password_in_a_drivers_words_is_covered() -> None:
     """Should a driver repeat the password, it does not reach the error's text."""
     database = Database(sa.create_engine(f"postgresql+psycopg://u:{QUOTED}@h/d"))
-    error = sa.exc.OperationalError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
+    error = DriverError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
     assert database._text(error) == "no entry for u with ***"
 
 
@@ -148,3 +150,22 @@ def test_a_threshold_that_is_no_number_is_named() -> None:
     """The error says what cannot be used."""
     with pytest.raises(DatabaseError, match=r"postgresql://host/name cannot be opened: .*'soon'"):
         create_engine(sync_url("postgresql://host/name?prepare_threshold=soon"))
+
+
+@pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(
+    ("code", "unusable"),
+    [
+        (sqlite3.SQLITE_CANTOPEN, True),
+        (sqlite3.SQLITE_CANTOPEN_ISDIR, True),
+        (sqlite3.SQLITE_NOTADB, True),
+        (sqlite3.SQLITE_PROTOCOL, False),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, False),
+    ],
+)
+def test_an_unusable_file_is_told_from_a_passing_fault(code: int, unusable: bool) -> None:
+    """By SQLite's error code, also where it names the details; as the driver raises it and as SQLAlchemy does."""
+    error = sqlite3.OperationalError("no luck")
+    error.sqlite_errorcode = code
+    assert is_unusable_file(error) is unusable
+    assert is_unusable_file(DriverError("SELECT 1", {}, error)) is unusable
