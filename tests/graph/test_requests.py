@@ -73,6 +73,18 @@ async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: 
 
 
 @pytest.mark.requirement("S2.56")
+async def test_what_is_no_request_is_an_error_before_the_first_input(go: Drive, build: Any) -> None:
+    """The conversation begins with the next input."""
+    graph = build()
+    with pytest.raises(RequestError, match="unknown keys 'focsu'"):
+        await go.invoke(graph, {"messages": [], "compaction_request": {"focsu": "eggs"}})
+    assert not values(graph).get("messages")
+    assert "compaction_request" not in values(graph)
+    await go.invoke(graph, said("hello"))
+    assert [message.type for message in values(graph)["messages"]] == ["human", "ai"]
+
+
+@pytest.mark.requirement("S2.56")
 async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, build: Any, kind: str) -> None:
     """Nothing would hear it there: the error has the form that is heard, and the next input works."""
     graph, wrong = build(), {"compaction": {"request": {"undo": "last"}}}
