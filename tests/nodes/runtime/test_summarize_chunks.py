@@ -214,16 +214,21 @@ def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
-    """The tags and line breaks between pieces count too. A piece that exceeds the limit begins a new chunk."""
-    counter, texts = chars_counter(1), ["The user spoke."] * 9
-    whole = len("\n".join(f'<part number="{n}">\n{text}\n</part>' for n, text in enumerate(texts, 1)))
-    for limit, count in ((whole + 1, 1), (whole - 1, 2)):
+    """The tags and line breaks between pieces count too. A piece that exceeds the limit begins a new chunk.
+
+    Together the chunks hold all pieces in their order, numbered and quoted.
+    """
+    counter, texts = chars_counter(1), ['The user said "a < b".'] * 9
+    quoted = [f'<part number="{n}">\nThe user said "a &lt; b".\n</part>' for n in range(1, 10)]
+    whole, half = len("\n".join(quoted)) + 1, len("\n".join(quoted[:4])) + 1
+    for limit, count in ((whole, 1), (whole - 1, 2), (half, 3)):
         settings = CompactionSettings(context_window=10_000, output_reserve=0, summary_input_tokens=limit)
         call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(counter, 0))
         level = Level(Numbering(None), "model", in_pieces=True)
         work = Work(call=call, level=level, messages=[], drop=frozenset(), budget=100)
-        sizes = [len(chunk.text) for chunk in work.joined(texts)]
-        assert (len(sizes), max(sizes) <= limit) == (count, True)
+        chunks = [chunk.text for chunk in work.joined(texts)]
+        assert "\n".join(chunks) == "\n".join(quoted)
+        assert (len(chunks), max(map(len, chunks)) <= limit) == (count, True)
 
 
 @pytest.mark.requirement("S3.23")
