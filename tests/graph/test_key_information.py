@@ -474,6 +474,17 @@ async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
 
 
 @pytest.mark.requirement("S2.36")
+async def test_the_first_input_is_pinned_although_a_request_sets_the_pins(go: Drive) -> None:
+    """With the first input only: pins that a later request sets are all that there are."""
+    graph = keeping(key_information_pin_first_input=True)
+    none: dict[str, Any] = {"compaction_request": {"memory": {"pins": []}}}
+    await go.invoke(graph, {**said(GOAL, "first"), **none})
+    assert values(graph)["memory"]["pins"] == ["first"]
+    await go.invoke(graph, {**said("more"), **none})
+    assert values(graph)["memory"]["pins"] == []
+
+
+@pytest.mark.requirement("S2.36")
 async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """More than half of it could leave no room for anything else; it is said once."""
     graph = keeping(key_information_pin_first_input=True)
