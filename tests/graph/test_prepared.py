@@ -393,8 +393,9 @@ def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
 
 
 @pytest.mark.requirement("S2.55")
-async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
-    """Too many were not used: the ledger has no row, and the stream no event."""
+async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """Too many were not used: the ledger has no row, and the stream no event; a debug message says why."""
+    caplog.set_level("DEBUG")
     graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_ahead_unused=1)
     await go.invoke(graph, NEAR)
     await ended()
@@ -405,6 +406,7 @@ async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
         assert told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES)) == []
         await ended()
     assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
+    assert "No summary is prepared for thread 'thread': unused" in caplog.text
 
 
 @pytest.mark.requirement("S2.62")
