@@ -1,7 +1,7 @@
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction import archive, snapshots
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import (
@@ -80,6 +80,19 @@ def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRe
         assert thread is not None
         assert archive.of_thread(conn, thread) == {key.compaction_id: ((0, 3),)}
         assert snapshots.of_thread(conn, thread) == {key.compaction_id: ((0, 5),)}
+
+
+@pytest.mark.requirement("S0.20")
+def test_the_snapshot_of_an_open_attempt_outlives_a_dropped_archive(
+    records: CompactionRecords, thread_id: str
+) -> None:
+    """A run may still revert to it; the snapshot of an attempt that has ended is erased with the archive."""
+    ended = begin(records, thread_id)
+    records.commit(ended, COMMITTED, archived=talk(3))
+    still_open = begin(records, thread_id, 6)
+    SQLAlchemySaver(records.database).prune([thread_id], archive="drop")
+    assert records.snapshot(still_open) == talk(6)
+    assert records.snapshot(ended) is None
 
 
 @pytest.mark.requirement("S3.21")

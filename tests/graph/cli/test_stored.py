@@ -191,7 +191,9 @@ def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     assert "would be erased" in shown(*options, "--dry-run")
     assert lines("stats", "--db", kept) == before
     pruned = lines(*options)
+    assert all(row["dry_run"] is True for row in rehearsed)
     assert [{**row, "dry_run": False} for row in rehearsed] == pruned
+    assert shown(*options).startswith("erased thread")
     assert sum(row["checkpoints_erased"] for row in pruned) > 10
     assert [row["checkpoints"] for row in lines("stats", "--db", kept)] == [row["checkpoints_left"] for row in pruned]
 
