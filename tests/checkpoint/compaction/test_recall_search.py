@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -122,6 +122,7 @@ def test_a_handle_is_12_to_32_hexadecimal_digits(handle: str, *, is_one: bool) -
 @pytest.mark.requirement("S2.51")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40))
+@example("я")
 def test_any_text_may_be_asked_for(memory: CompactionRecords, query: str) -> None:
     """Also what no encoding holds."""
     assert isinstance(memory.search("t", query), list)

@@ -45,6 +45,22 @@ def test_a_preset_as_yaml_is_read_back_as_it_is(preset: Preset, flags: list[str]
 
 
 @pytest.mark.requirement("S2.57")
+def test_the_table_of_presets_fits_a_terminal() -> None:
+    """In 80 columns no name is cut, and an empty line stands between two presets."""
+    lines = [line.rstrip() for line in presets(width=80).stdout.splitlines()]
+    assert lines[:8] == [
+        "preset                 starts at        checked       chosen by      summary",
+        "─" * 80,
+        "selective              80% used         before calls  tool blocks    always",
+        "drops old tool blocks,                  after answers",
+        "keeps 12 rounds,                        at overflow",
+        "always summarizes the",
+        "rest",
+        "",
+    ]
+
+
+@pytest.mark.requirement("S2.57")
 def test_every_setting_is_printed_below_what_it_means() -> None:
     """The preset first; each with its description as a comment, whole, and its value."""
     lines = presets("progressive").stdout.splitlines()

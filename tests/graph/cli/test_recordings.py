@@ -161,8 +161,9 @@ def test_langchain_keeps_ids_status_and_marks_and_moves_usage(tmp_path: Path) ->
     pinned = HumanMessage("keep", id="m5", additional_kwargs={"compaction": {"pinned": True}})
     read = read_one(tmp_path, messages_to_dict([*LANGCHAIN, failed, pinned]))
     assert [message.id for message in read.messages] == ["m0", "m1", "m2", "m3", "m4", None, "m5"]
-    assert isinstance(read.messages[5], ToolMessage)
-    assert read.messages[5].status == "error"
+    results = [message for message in read.messages if isinstance(message, ToolMessage)]
+    assert [message.status for message in results] == ["success"] * (len(results) - 1) + ["error"]
+    assert len(results) > 1
     assert read.messages[6].additional_kwargs == pinned.additional_kwargs
     assert read.usage == {4: 9}
     assert isinstance(read.messages[4], AIMessage)

@@ -161,3 +161,11 @@ def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: 
     ):
         with pytest.raises(TokenCounterError, match="Answering"):
             asked()
+
+
+@pytest.mark.requirement("C15")
+def test_what_is_no_beginning_of_a_text_is_quoted_in_the_error() -> None:
+    """Up to 40 characters of it."""
+    counter = CheckedCounter(Answering("x" * 41))
+    with pytest.raises(TokenCounterError, match=f"head returned '{'x' * 40}' for a text: return a beginning"):
+        counter.head("abc", 1)
