@@ -139,9 +139,15 @@ def test_text_no_database_can_hold_is_shown_with_replacements(records: Compactio
 
 @pytest.mark.requirement("S4.37")
 def test_a_row_is_shown_in_one_line(records: CompactionRecords, thread_id: str) -> None:
-    """What was tried, how it ended and the sizes."""
+    """What was tried, how it ended and the sizes, as far as they are known."""
     key = begin(records, thread_id)
-    (row,) = records.history(thread_id)
-    assert repr(row).startswith(f"<LedgerRow {key.compaction_id} ")
-    assert ": open, " in repr(row)
-    assert len(repr(row)) < 120
+    start = f"<LedgerRow {key.compaction_id} tokens"
+    assert [*map(repr, records.history(thread_id))] == [f"{start} selective: open, 1000 -> ? tokens>"]
+    records.close(key, Outcome(verdict="rejected_empty", now=12.0, reason="refusal"))
+    assert [*map(repr, records.history(thread_id))] == [
+        f"{start} selective: rejected_empty (refusal), 1000 -> ? tokens>"
+    ]
+    records.commit(key, COMMITTED, archived=[])
+    assert [*map(repr, records.history(thread_id))] == [
+        f"{start} selective+digest: committed (success), 1000 -> 400 tokens>"
+    ]

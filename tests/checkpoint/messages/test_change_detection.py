@@ -170,6 +170,18 @@ def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Track
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_the_start_of_a_list_counts_its_share_of_the_bytes(how: type[Tracker]) -> None:
+    """Half of the messages count half of the bytes, all of them count all, and the start of an empty list none."""
+    kept = how()
+    assert kept.prefix(0).size == 0
+    for message in talk(2):
+        kept.add([message], [observe(message)])
+        assert kept.prefix(len(kept)).size == kept.size
+    assert kept.prefix(1).size == kept.size // 2
+
+
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", CHANGES)
 def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     """What an application promises not to do is not looked for: the list is known whole."""
@@ -273,7 +285,7 @@ def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> N
 
 @pytest.mark.requirement("S3.21")
 def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
-    """What a message looks like is asked without asking any value whether it is true."""
+    """What a message looks like is asked without asking any value whether it is true, and no bytes are kept of it."""
 
     class Array:
         def __bool__(self) -> bool:
@@ -281,6 +293,9 @@ def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
 
     message = ToolMessage("x", id="1", tool_call_id="1", artifact=Array())
     assert shared(remembered([message]), [message]) == 0
+    tracker = ContentTracker()
+    tracker.observe([message])
+    assert (len(tracker), tracker.size) == (1, 0)
 
 
 @pytest.mark.requirement("S3.21")

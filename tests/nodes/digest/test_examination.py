@@ -22,6 +22,7 @@ def read(call_id: str, order: str = "#W1001", /, **fields: Any) -> list[AnyMessa
     ("body", "before", "after"),
     [
         ("The user Mei placed order #W1001 on 2024-05-15; 1 attempt.", {"attempts": 1}, {"attempts": 2}),
+        ("Order #W1001 comes at 12 sharp.", {"attempts": 12}, {"attempts": 13}),
         ("Order #W1001 costs 1450 dollars.", {"total": 450}, {"total": 460}),
         ("The order was depending on customs.", {"status": "pending"}, {"status": "shipped"}),
         ("Two questions are pending.", {"status": "pending"}, {"status": "shipped"}),
@@ -31,6 +32,7 @@ def read(call_id: str, order: str = "#W1001", /, **fields: Any) -> list[AnyMessa
     ],
     ids=[
         "digit_in_a_date",
+        "two_digits",
         "part_of_a_number",
         "part_of_a_word",
         "of_something_else",
