@@ -175,9 +175,16 @@ def test_a_foreign_driver_that_commits_by_itself_still_does_after_reclaim() -> N
     engine.dispose()
 
 
+def ask(database: Database) -> None:
+    """Ask with a statement that is a transaction of its own."""
+    with database.single_statements() as conn:
+        conn.execute(sa.select(sa.func.count()).select_from(tables.thread))
+
+
 @pytest.mark.requirement("S3.19")
+@pytest.mark.parametrize("change", [ask, Database.reclaim])
 def test_transactions_of_a_mariadb_session_have_their_isolation(
-    session_url: Callable[[str], str], thread_id: str
+    session_url: Callable[[str], str], thread_id: str, change: Callable[[Database], None]
 ) -> None:
     """Readers see one snapshot and writers the newest rows, whatever the connection did before.
 
@@ -201,8 +208,7 @@ def test_transactions_of_a_mariadb_session_have_their_isolation(
                 seen(database.read, f"{turn}e")
                 seen(database.read, f"{turn}f")
             assert len([text for text in texts if text.startswith("SET")]) == 1 + turn
-            with database.single_statements() as conn:  # SQLAlchemy changes the session, and changes it back
-                conn.execute(count)
+            change(database)  # SQLAlchemy changes the session, and changes it back
 
 
 @pytest.mark.requirement("S3.21")

@@ -180,6 +180,14 @@ def test_a_model_cannot_revoke_a_rule(pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.requirement("S1.19")
+def test_a_sentence_that_changes_nothing_can_be_changed_itself() -> None:
+    """The list pairs it with words that nobody said; a later sentence still stands beside it."""
+    carla = "Send them to Carla."
+    listed = ListedSentences(rules=(INBOX,), revised=(("Nobody said so.", INBOX), (INBOX, carla)))
+    assert f"- {INBOX} (later: {carla})" in found(listed, [*TALK, HumanMessage(carla), AIMessage("Yes.")]).text
+
+
+@pytest.mark.requirement("S1.19")
 def test_a_decision_that_the_user_let_stand_is_kept() -> None:
     """In the assistant's own words, through further compactions, until a later sentence changes it."""
     facts = found(ListedSentences(decisions=(CHOSEN,)))
