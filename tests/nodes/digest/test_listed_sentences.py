@@ -159,6 +159,16 @@ def test_a_listed_revision_is_shown_beside_the_rule() -> None:
 
 
 @pytest.mark.requirement("S1.19")
+def test_a_listed_revision_may_have_nothing_in_common_with_the_rule() -> None:
+    """Nothing but the list says that the short sentence changes the rule."""
+    bob = "Bob does."
+    messages = [HumanMessage(FRIDAY), AIMessage("Noted."), HumanMessage(bob), AIMessage("Yes.")]
+    assert f"- {FRIDAY}\n" in f"{found(ListedSentences(rules=(FRIDAY,)), messages).text}\n"
+    facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, bob),)), messages)
+    assert f"- {FRIDAY} (later: {bob})" in facts.text
+
+
+@pytest.mark.requirement("S1.19")
 def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
     """The list repeats it."""
     never, wife = "Never email me about the order.", "You can email my wife about the order after all."
