@@ -132,6 +132,7 @@ def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monk
     clock.time += LEASE_S - 1
     proceed.release()
     assert beats.acquire(timeout=20)
+    assert lease.until == clock.time + LEASE_S
     clock.time += LEASE_S - 1
     assert not leases.take(RunLease(thread_id))
     leases.release(lease)
