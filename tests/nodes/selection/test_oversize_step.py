@@ -66,6 +66,48 @@ def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginni
 
 
 @pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("between", "listed"), [("Always use metric units.", "Rules:\n- Always use metric units.\n"), ("", "")]
+)
+def test_half_of_the_free_tokens_show_both_ends_of_an_input_and_the_rules_between_them(
+    between: str, listed: str
+) -> None:
+    """The summary has 20 of 96 tokens, the message 4 and its marker 24, so that 24 of the other 48 are used.
+
+    A quarter of them is the beginning, and the end has as many characters.
+    """
+    words = [*(f"a{number:02}" for number in range(60)), "end.", between, *(f"b{number:02}" for number in range(60))]
+    text = " ".join(filter(None, words))
+    found = chosen([user("hello"), AIMessage("hi"), user(text)], replace(TIGHT, ceiling=96, aim=96))
+    assert found is not None
+    assert found.drop == {0, 1}
+    assert found.clip[2].text == (
+        "a00 a01 a02 a03 a04 a05 \n…\n b54 b55 b56 b57 b58 b59\n"
+        f"{listed}[TRUNCATED original~{len(text.split())} tokens]"
+    )
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(
+    ("end", "shown"), [("x x x x xxxx", "wordy wordy \n…\nx x x x xxxx"), ("x x x x x xx", "wordy " * 8)]
+)
+def test_the_end_of_an_input_is_shown_if_it_fits_beside_the_beginning(end: str, shown: str) -> None:
+    """Within eight tokens; if the end has one more, the beginning takes all of them."""
+    text = "wordy " * 60 + end
+    found = chosen([user("hello"), AIMessage("hi"), user(text)], replace(TIGHT, ceiling=64, aim=64))
+    assert found is not None
+    assert found.clip[2].text == f"{shown}\n[TRUNCATED original~{len(text.split())} tokens]"
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("text", "shown"), [("a b c d e f g bird", None), ("a b c d e f g h bird", "a b \n…\nbird")])
+def test_an_input_of_eight_tokens_is_not_shortened(text: str, shown: str | None) -> None:
+    """Even if the request does not fit; an input of nine tokens is shortened."""
+    found = chosen([user(text)], replace(TIGHT, ceiling=11, aim=11))
+    assert (None if found is None else found.clip[0].text) == (shown and f"{shown}\n[TRUNCATED original~9 tokens]")
+
+
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("free", [80, 150, 260])
 def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: int) -> None:
     """An image in the input stays, and its tokens are not taken for those of text."""
