@@ -1,6 +1,7 @@
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +14,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
     fingerprint_all,
 )
-from tests.checkpoint.samples import key_of
+from tests.checkpoint.contract.steps import Steps
+from tests.checkpoint.samples import key_of, talk
 from tests.checkpoint.tampering import (
     MARKER,
     TABLES,
@@ -104,6 +106,32 @@ def test_without_keys_it_is_readable(tmp_path: Path) -> None:
     with opened(f"sqlite:///{tmp_path / 'a.db'}", None) as saver:
         filled(saver, "t")
         assert readable(saver)
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_copy_of_an_encrypted_thread_has_hashes_of_its_own(own_url: str) -> None:
+    """By its hashes a thread finds the messages and values that it stores already: they cost no second row.
+
+    The hashes of a copy are not those of its source, so that they do not tell that both hold equal messages.
+    """
+    values = {"messages": talk(200), "text": "first " * 99, "again": "second " * 99}
+    with opened(own_url) as saver:
+        saver.setup()
+        Steps(saver, "t").put(values)
+        Steps(saver, "other").put({name: f"{name} " * 99 for name in ("one", "two", "three")})
+        saver.copy_thread("t", "u")
+    with opened(own_url) as saver:
+        copied = saver.stats("t") + saver.stats("u")
+        for name in ("t", "u"):
+            Steps(saver, name).put(values)
+            assert [one.checkpoint["channel_values"] for one in read(saver, name)] == [values] * 2
+        for one, before in zip(saver.stats("t") + saver.stats("u"), copied, strict=True):
+            assert (one.messages, one.message_bytes) == (before.messages, before.message_bytes) == (200, ANY)
+            assert one.blob_bytes == before.blob_bytes > 0
+        for table in (tables.message, tables.hash_, tables.blob):
+            with saver.database.read() as conn:
+                hashes = [bytes(one) for one in conn.execute(sa.select(table.c.hash)).scalars()]
+            assert len(set(hashes)) == len(hashes) > 1
 
 
 def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) -> None:
