@@ -1,9 +1,11 @@
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.schema import CreateTable
 
 from langgraph_compaction.checkpoint.db.columns import Ident, Key, printable
 from langgraph_compaction.checkpoint.errors import KeyTextError
@@ -33,6 +35,16 @@ def test_any_key_comes_back(value: str | None) -> None:
     key = Key(255)
     found = {key.process_result_value(key.process_bind_param(value, one), one) for one in DIALECTS}
     assert found == {value}
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_key_is_a_text_of_limited_length_but_bytes_on_mysql() -> None:
+    """MySQL's collations compare texts without regard to case, so that two keys could be taken for the same."""
+    table = sa.Table("t", sa.MetaData(), sa.Column("name", Key(20), primary_key=True))
+    created = [" ".join(str(CreateTable(table).compile(dialect=one)).split()) for one in DIALECTS]
+    held = ("VARCHAR(20)", "VARCHAR(20)", "VARBINARY(20)")
+    assert created == [f"CREATE TABLE t ( name {kind} NOT NULL, PRIMARY KEY (name) )" for kind in held]
+    assert [Key(20).process_bind_param("Ü", one) for one in DIALECTS] == ["Ü", "Ü", "Ü".encode()]
 
 
 @pytest.mark.requirement("S3.21")

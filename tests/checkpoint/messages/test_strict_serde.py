@@ -1,3 +1,4 @@
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -67,30 +68,28 @@ def test_a_class_comes_back_where_it_is_allowed() -> None:
 
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "why"),
     [
         (extension(EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", "true"), "os.system is not among the types"),
-        (
-            extension(EXT_METHOD_SINGLE_ARG, "subprocess", "os", "true", "system"),
-            "subprocess.os.system would be called",
-        ),
-        (
-            extension(EXT_METHOD_SINGLE_ARG, "datetime", "datetime", "x", "now"),
-            "datetime.datetime.now would be called",
-        ),
+        (extension(EXT_METHOD_SINGLE_ARG, "subprocess", "os", "true", "system"), "subprocess.os.system would be"),
+        (extension(EXT_METHOD_SINGLE_ARG, "datetime", "datetime", "x", "now"), "datetime.datetime.now would be"),
         (extension(99, "datetime", "date", [2026, 1, 1]), "extension 99 names no class"),
         (extension(EXT_CONSTRUCTOR_SINGLE_ARG), f"extension {EXT_CONSTRUCTOR_SINGLE_ARG} names no class"),
+        (extension(EXT_CONSTRUCTOR_SINGLE_ARG, "os"), f"extension {EXT_CONSTRUCTOR_SINGLE_ARG} names no class"),
+        (extension(EXT_CONSTRUCTOR_SINGLE_ARG, 1, "x"), f"extension {EXT_CONSTRUCTOR_SINGLE_ARG} names no class"),
         (("pickle", b"cos\nsystem\n(S'true'\ntR."), "the form 'pickle' is never loaded"),
         (("json", b'{"lc": 2, "type": "constructor", "id": ["os", "system"]}'), "the form 'json' is never loaded"),
         (("msgpack", b"\xc1"), "the bytes are not a serialized value"),
     ],
-    ids=["call", "method", "other method", "unknown", "empty", "pickle", "json", "no msgpack"],
+    ids=[
+        *("call", "method", "other method", "unknown", "empty", "module alone", "no text"),
+        *("pickle", "json", "no msgpack"),
+    ],
 )
-def test_nothing_foreign_is_loaded(typed: tuple[str, bytes], told: str) -> None:
-    """Bytes that name a function, a form that runs code and bytes that are nothing at all are errors that say so."""
-    with pytest.raises(ValueTypeError) as error:
+def test_nothing_foreign_is_loaded(typed: tuple[str, bytes], why: str) -> None:
+    """Bytes that name a function, a form that runs code and bytes that are nothing at all are errors."""
+    with pytest.raises(ValueTypeError, match=re.escape(why)):
         StrictSerializer().loads_typed(typed)
-    assert told in str(error.value)
 
 
 @pytest.mark.requirement("S3.21")
