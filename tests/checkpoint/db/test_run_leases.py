@@ -99,6 +99,24 @@ def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_i
 
 
 @pytest.mark.requirement("S3.21")
+def test_a_run_that_asks_again_keeps_its_place(database: Database, clock: Clock, thread_id: str) -> None:
+    """A place is kept for `PLACE_S` seconds; if less than half of them are left, the next question prolongs it."""
+    ours, others = (StoredRunLeases(database, clock) for _ in range(2))
+    first, waiting = RunLease(thread_id), RunLease(thread_id)
+    assert ours.take(first)
+    assert not others.take(waiting)
+    with statements(database) as texts:
+        assert not others.take(waiting)
+    assert not any(text.startswith("UPDATE") for text in texts)
+    for _ in range(4):
+        clock.time += 0.6 * PLACE_S
+        assert not others.take(waiting)
+    ours.release(first)
+    assert not ours.take(RunLease(thread_id))
+    assert others.take(waiting)
+
+
+@pytest.mark.requirement("S3.21")
 def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
     """A run that was dropped without being closed does not hold its thread in its own process."""
     leases = StoredRunLeases(database, clock)

@@ -1,24 +1,26 @@
 """The threads on which asynchronous callers wait for a database."""
 
 import asyncio
+import atexit
 import gc
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import workers
 from langgraph_compaction.checkpoint.db.workers import Workers, off_event_loop, threads_for
 from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.processes import forks, run_together
@@ -252,6 +254,29 @@ async def test_savers_of_one_database_share_its_threads() -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.requirement("S3.21")
+async def test_a_call_under_way_is_finished_before_the_process_exits(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first thread registers the function that the interpreter calls at exit; it waits for the call."""
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    workers._register_exit_hook.cache_clear()
+    monkeypatch.setattr(workers, "_POOLS", WeakSet[Any]())
+    try:
+        under_way = asyncio.create_task(gate.workers.run(gate.wait))
+        await gate.begin(1)
+        (finish,) = at_exit
+        exiting = asyncio.create_task(asyncio.to_thread(finish))
+        gate.open.set()
+        await exiting
+        (pool,) = workers._POOLS
+        assert not any(thread.is_alive() for thread in pool.threads)
+        await under_way
+    finally:
+        workers._register_exit_hook.cache_clear()
+
+
 ENDS = """
 import asyncio, sys, threading, time
 from langgraph_compaction.checkpoint.db import workers
@@ -274,6 +299,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("waits", "takes", "said"), [(30.0, 0.3, "written\n"), (0.3, 600.0, "")])
 def test_a_process_ends_with_its_writes_but_not_with_a_hung_database(waits: float, takes: float, said: str) -> None:
     """A write that is under way is finished at exit; one that does not come to an end is left after a moment."""
