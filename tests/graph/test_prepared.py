@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -152,6 +152,25 @@ async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> No
     ]
     assert kept[:4] == ["first", "call-message-1", "result-1", "done"]
     assert kept[-2:] == ["near", "over"]
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive, *, gone: bool) -> None:
+    """Nor that of a shortened result that was removed since."""
+    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
+    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
+    await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
+    await ended()
+    assert entries(graph) == [("prepared", "ready")]
+    call, answer = values(graph)["messages"][1:3]
+    changed = answer.model_copy(update={"content": filler(520, "changed")})
+    since = [RemoveMessage(call.id), RemoveMessage(answer.id)] if gone else [changed]
+    graph.update_state(CONFIG, {"messages": since}, as_node="model")
+    found = await go.stream(graph, said(filler(620)) if gone else OVER, stream_mode=MODES)
+    assert told(found)[0] == "stale"
+    assert entries(graph)[0] == ("stale", "messages_changed")
 
 
 @pytest.mark.requirement("S2.1")
