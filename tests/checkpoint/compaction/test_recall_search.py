@@ -422,6 +422,13 @@ def test_indexes_stay_within_their_bytes(monkeypatch: pytest.MonkeyPatch, memory
     monkeypatch.setattr(recall_search, "INDEXES", indexes)
     assert first(memory, "t", "oslo") == "m2"
     assert len(indexes) == 0
+    large = SearchIndexes(max_bytes=2**30)
+    monkeypatch.setattr(recall_search, "INDEXES", large)
+    assert first(memory, "t", "oslo") == "m2"
+    filled = SearchIndexes(max_bytes=large.size)
+    monkeypatch.setattr(recall_search, "INDEXES", filled)
+    assert first(memory, "t", "oslo") == "m2"
+    assert len(filled) == 1
     with_room = SearchIndexes(max_bytes=5 * 2**14)
     monkeypatch.setattr(recall_search, "INDEXES", with_room)
     for number in range(9):

@@ -8,6 +8,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS, Dependencies
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.graph.harness import WORDS, filler
@@ -59,6 +60,26 @@ def test_the_system_prompt_and_the_tools_are_counted_once_a_call() -> None:
     context = NodeContext({"messages": [HumanMessage("said")]}, {}, Runtime(), dependencies)
     derived = context.with_state(memory={"goal": "book a flight"})
     assert (context.meter.overhead, derived.meter.overhead, counted) == (7, 7, ["counter"])
+
+
+@pytest.mark.requirement("S3.12")
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({}, 0),
+        ({"tools": [{"name": "größe"}]}, len('[{"name": "größe"}]')),
+        ({"system_prompt": SystemMessage("Be brief.")}, 9 + 4),
+        ({"added": [HumanMessage("one"), HumanMessage("three")]}, 3 + 4 + 5 + 4),
+    ],
+    ids=["nothing", "tools", "system prompt", "added messages"],
+)
+def test_each_request_has_the_tokens_of_what_is_sent_with_the_conversation(
+    sent: dict[str, Any], expected: int
+) -> None:
+    """Tool schemas as they are sent, the system prompt and added messages, with four tokens for each message."""
+    characters = TextCounter("characters", len)
+    dependencies = Dependencies(settings=CompactionSettings(), records=NO_RECORDS, counter=characters, **sent)
+    assert dependencies.overhead(characters) == expected
 
 
 @pytest.mark.requirement("S2.52")
