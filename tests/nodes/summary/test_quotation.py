@@ -96,6 +96,21 @@ def test_a_quotation_may_take_all_of_its_tokens() -> None:
 
 
 @pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("texts", "max_tokens", "quoted"),
+    [
+        (["<<<<<<<ID-599\n<<<<ID-633\n<<<<ID-701\n<<ID-340\n<<ID-370", "<<<<<<ID-375"], 116, 1),
+        (["<<ID-815", "ID-774", "<<<<<<ID-437\n<<<<<<<<<<ID-150\n<<<<<<<<<ID-621\n<<ID-698"], 118, 2),
+    ],
+)
+def test_of_messages_that_do_not_all_fit_the_best_are_quoted(texts: list[str], max_tokens: int, quoted: int) -> None:
+    """Even if escaped characters take more tokens than estimated, so that the first choices are too large."""
+    found_ones = passages(*map(AIMessage, texts), max_tokens=max_tokens)
+    assert [one.text for one in found_ones] == texts[:quoted]
+    assert COUNTER.text(quotation(found_ones)) <= max_tokens
+
+
+@pytest.mark.requirement("S2.51")
 def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
     """Neighboring pieces follow each other directly, and the beginning of a message has no mark before it."""
     first, second, last = "Invoice INV-11 was paid.", "Parcel PX-22 was sent.", "Buyer BU-33 waits for it."
