@@ -27,6 +27,7 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import KeyContext
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -35,6 +36,7 @@ from tests.graph.harness import (
     WORDS,
     Clock,
     Drive,
+    agent,
     events,
     filler,
     full,
@@ -392,6 +394,40 @@ async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
     assert len(summarizer.received) == 1
     assert part(summary(graph), "weather") == "first"
     assert next(told) == "second"
+
+
+async def revived(go: Drive, monkeypatch: pytest.MonkeyPatch, words: int) -> tuple[Any, int]:
+    """Let a run die after its summary was stored and another one follow; return the draft's ceiling too."""
+    summarizer, clock = ScriptedModel(replies=[f"<summary>{filler(words)}</summary>"]), Clock()
+    graph = agent(calm(), summarizer, now=clock)
+    records = records_of(graph)
+    record = records.record_summary
+
+    def die(*args: Any) -> None:
+        record(*args)
+        raise Died
+
+    with monkeypatch.context() as dying:
+        dying.setattr(records, "record_summary", die)
+        with pytest.raises(Died):
+            await go.invoke(graph, working())
+    ceiling = standing(graph)["draft"]["ceiling"]
+    clock.time += 100
+    await go.invoke(graph, said("still there?"))
+    return graph, ceiling
+
+
+@pytest.mark.requirement("S0.6")
+async def test_the_summary_of_a_run_that_died_is_used_up_to_the_ceiling_of_its_draft(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request of exactly this size is sent; with one more word, the draft is rolled back and made anew."""
+    graph, ceiling = await revived(go, monkeypatch, 100)
+    *sent, _ = values(graph)["messages"]
+    most = 100 + ceiling - total(WORDS, sent)
+    for words, expected in ((most, ["committed"]), (most + 1, ["recovered", "committed"])):
+        graph, _ = await revived(go, monkeypatch, words)
+        assert verdicts(graph) == expected
 
 
 @pytest.mark.requirement("S2.30")
