@@ -105,6 +105,7 @@ def test_a_run_that_asks_again_keeps_its_place(database: Database, clock: Clock,
     first, waiting = RunLease(thread_id), RunLease(thread_id)
     assert ours.take(first)
     assert not others.take(waiting)
+    clock.time += 0.2 * PLACE_S
     with statements(database) as texts:
         assert not others.take(waiting)
     assert not any(text.startswith("UPDATE") for text in texts)
