@@ -105,6 +105,7 @@ async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(
     ]
     assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["early", "small"]
     assert {m.id: dict(marks(m)) for m in values(graph)["messages"]}["late"] == {"is_meta": True}
+    assert values(graph)["memory"] == {}, "a mark of a message is no pin of the thread"
     chunks = await go.stream(graph, said("next"), stream_mode=["custom", "updates"])
     assert events(chunks, "PinsRefusedEvent") == []
     (line,) = caplog.messages

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
@@ -144,6 +145,27 @@ async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> N
     failing = False
     await go.invoke(graph, {"messages": []})
     assert "committed" in verdicts(graph)
+
+
+@pytest.mark.requirement("S0.6")
+async def test_the_row_of_an_attempt_that_could_not_count_is_closed_by_the_next_input(go: Drive) -> None:
+    """Also if that input needs no compaction, because an application has removed the messages."""
+    failing = False
+
+    def counted(messages: list[Any]) -> float:
+        if failing and any("summary" in message.text for message in messages):
+            raise RuntimeError("down")
+        return sum(len(message.text.split()) + 3.5 for message in messages)
+
+    graph = agent(token_counter=counted)
+    await go.invoke(graph, said("hello"))
+    failing = True
+    with pytest.raises(TokenCounterError):
+        await go.invoke(graph, full())
+    assert verdicts(graph) == [None]
+    failing = False
+    await go.invoke(graph, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("next")]})
+    assert verdicts(graph) == ["abandoned"]
 
 
 BETWEEN: dict[str, Callable[[], list[AnyMessage]]] = {
