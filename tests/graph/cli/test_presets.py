@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.graph.cli.commands.presets_command import (
     ABOUT,
     WHEN,
+    as_yaml,
     in_sentences,
     in_words,
     plain,
@@ -94,6 +95,31 @@ def test_what_is_changed_is_all_that_differs_from_selective() -> None:
         assert {line.split(":")[0].strip() for line in printed if line[2:3].isalpha() and line[0] == " "} == set(
             changed
         )
+
+
+@pytest.mark.requirement("S2.57")
+def test_only_a_group_with_a_changed_setting_has_a_heading() -> None:
+    """`--changed` prints the heading of a group once, above the changed settings of the group."""
+    lines = presets("reserve_tokens", "--changed").stdout.splitlines()
+    assert [line for line in lines if line and ("==" in line or not line.lstrip().startswith("#"))] == [
+        "context_compaction:",
+        *("  # == Everyday settings ==", "  preset: reserve_tokens", "  trigger_ratio: null"),
+        "  # == Triggers ==",
+        *("  triggers:", "  - {kind: reserve_tokens, tokens: 16384, operator: '>'}"),
+        *("  # == Strategies ==", "  strategies: [recent_tokens]"),
+        *("  # == Summary ==", "  summary_prompts: structured"),
+        *("  # == Facts ==", "  facts_beside_summary: false"),
+    ]
+
+
+@pytest.mark.requirement("S2.57")
+def test_a_text_in_the_yaml_is_as_the_user_wrote_it() -> None:
+    """Characters outside of ASCII are printed as they are, not as escape sequences."""
+    settings = CompactionSettings(summary_instructions="保留价格", key_information=("价格", "précis"))
+    text = as_yaml(settings, ["summary_instructions", "key_information"])
+    assert "  summary_instructions: 保留价格\n" in text
+    assert "  key_information: [价格, précis]\n" in text
+    assert load_settings(text) == settings
 
 
 @pytest.mark.requirement("S2.57")
