@@ -240,6 +240,26 @@ def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], se
 
 
 @pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(
+    ("sizes", "told"), [({"tokens_after_about": 1_200}, ["About 1,200 would be left."]), ({}, [])]
+)
+def test_a_person_reads_the_sizes_before_the_prompt(
+    sizes: dict[str, int], told: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The size that would be left is on a line of its own, and is left out where the question does not give it."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes \n"))
+    now = {"current_tokens": 3_300, "max_tokens": 4_000, "limit": 3_600, "language": "en"}
+    answers = ["accept", "decline", {"accept": True, "focus": ""}]
+    assert Terminal().ask({"question": "Compact?", "answers": answers, **now, **sizes}) == "yes "
+    assert capsys.readouterr().out.splitlines() == [
+        "Compact? It holds 3,300 of 4,000 tokens; at most 3,600 can be sent.",
+        *told,
+        "yes, no, or keep: WHAT THE SUMMARY MUST KEEP> ",
+    ]
+
+
+@pytest.mark.requirement("S4.23")
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     """Who leaves at the question finds it at the next start, and the turn is then finished."""
     args = ["--confirm", "--db", f"sqlite:///{tmp_path / 'chat.db'}"]

@@ -341,6 +341,7 @@ def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     assert (told["thread_id"], told["from"]) == ("second", THREAD)
     state = graph.get_state(config)
     assert (state.next, state.metadata) == ((), {"source": "update", "step": 0, "parents": {}})
+    assert [standing(graph, config)[name] for name in ("step", "route")] == ["end", "end"], "its turn is over"
     assert len(graph.invoke(said("on"), config)["messages"]) > 1
     assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=2).stderr
 
