@@ -17,7 +17,7 @@ from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of
-from tests.graph.cli.replaying import one_line, run, written
+from tests.graph.cli.replaying import READ, one_line, rounds, run, written
 
 FIELDS = {
     *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
@@ -348,6 +348,18 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     (read, *_) = rows(recorded, "--preset", "faithful", "--budget", "0.5")
     assert (kept["identifiers"], kept["later_calls"]) == (read["identifiers"], read["later_calls"])
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
+
+
+@pytest.mark.requirement("S3.23")
+def test_what_a_thread_needs_from_its_archive_is_measured_as_in_the_file(tmp_path: Path) -> None:
+    """A call at the end needs a number that a compaction has taken out of view."""
+    first, noted, *waiting, ask, call = told_and_needed("teal")
+    talk = {"messages": [first, noted, *rounds(10)[1:], *waiting, ask, call], "tools": [READ]}
+    file, db = written(tmp_path / "talk.json", talk), f"sqlite:///{tmp_path / 'kept.db'}"
+    assert run(file, "--db", db, "--window", "800").exit_code == 0
+    read = rows(file, "--preset", "recent_rounds", "--budget", "0.5")
+    assert [row["identifiers"] for row in read] == [1, 1, 1]
+    assert rows("--db", db, "--preset", "recent_rounds", "--budget", "0.5") == read
 
 
 @pytest.mark.requirement("S3.23")
