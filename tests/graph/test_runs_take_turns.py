@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -372,6 +373,35 @@ def test_runs_that_wait_get_their_turn_in_order() -> None:
     assert leases.take(second)
     leases.release(second)
     assert leases.take(last)
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_run_that_waits_tries_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses grow from 5 ms to the longest pause of the leases, and the last one ends when the time is over.
+
+    A pause differs at random, so that runs that wait do not all try at once. The test takes the middle of the range.
+    """
+    leases, now, pauses, looks = MemoryRunLeases(), [0.0], list[float](), count()
+
+    def monotonic() -> float:
+        assert next(looks) < 20, "the run should have given up"
+        return now[0]
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
+    monkeypatch.setattr(module, "random", SimpleNamespace(uniform=lambda low, high: (low + high) / 2))
+    other = RunLease(THREAD)
+    assert leases.take(other)
+    with (
+        pytest.raises(ThreadBusyError, match=r"for the 0\.1 s that"),
+        module.stored_turn(leases, THREAD, 0.1, "--wait"),
+    ):
+        pass
+    assert pauses == pytest.approx([0.005, 0.0075, 0.01125, 0.016875, 0.02, 0.02, 0.019375])
+    assert sum(pauses) == pytest.approx(0.1)
 
 
 class Losing(MemoryRunLeases):
