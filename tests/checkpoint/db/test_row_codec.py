@@ -120,6 +120,14 @@ def test_a_keyring_that_cannot_work_is_refused(keys: dict[str, bytes], current: 
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize("name", ["k", "ä" * 32])
+def test_an_id_of_1_to_64_bytes_names_a_key(name: str) -> None:
+    """The bytes count, not the characters."""
+    codec = RowCodec(7, Keyring({name: KEY}, current=name), b"salt" * 4)
+    assert codec.decode("row", codec.encode("row", b"said")) == b"said"
+
+
+@pytest.mark.requirement("S3.21")
 def test_a_keyring_shows_no_key() -> None:
     """Its text in a log names the keys and holds none."""
     assert repr(Keyring({"k": KEY, "o": OTHER}, current="o")) == "Keyring(['k', 'o'], current='o')"
