@@ -14,8 +14,8 @@ What the figures mean: of the changes in functions that the requirements need, t
 and how many more the tests beside them do: those of one function that no line of the requirements names.
 Changes that have no effect (an unreachable default) cannot be noticed: those that are listed with a reason in
 `without_effect.toml` are not drawn. Code that runs at import (constants, defaults of settings) or in a child process
-is never changed. When the minutes are over, no further change is tried.
-The minutes do not include the recording.
+is never changed. When the minutes are over, no further change is tried. The minutes do not include the recording.
+A seed draws other changes after the product, a mark or the list of changes without effect has changed.
 
 With `--named`, the changes of `NAMED` are tried instead, each against the tests that are marked with its line alone.
 
@@ -337,7 +337,7 @@ def main() -> None:
     if given.named:
         write_results("named", **figures, changes=dict(zip((one.function for one in chosen), noticed, strict=False)))
     else:
-        write_results("drawn", **figures, seed=given.seed, paths=given.paths, without_effect=len(listed()))
+        write_results("drawn", **figures, seed=given.seed, paths=given.paths, listed_without_effect=len(listed()))
     CONSOLE.print(
         f"{figures['noticed_by_marked']} of {len(noticed)} noticed by marked tests, {figures['noticed_beside']} more "
         f"by those beside them; {figures['not_tried']} not tried"

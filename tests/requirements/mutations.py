@@ -45,7 +45,7 @@ class Mutation:
 
     def compared(self, text: str) -> tuple[str, str]:
         """Return the changed lines of the file's text before and after the change, each joined to one line."""
-        first, last = text.rfind("\n", 0, self.begin) + 1, text.find("\n", self.end)
+        first, last = text.rfind("\n", 0, self.begin) + 1, f"{text}\n".find("\n", self.end)
         before, after = text[first:last], text[first : self.begin] + self.new + text[self.end : last]
         return joined(before), joined(after)
 
@@ -93,16 +93,28 @@ def mutations(root: Path, path: str) -> dict[int, list[Mutation]]:
         return starts[line - 1] + len(row.encode()[:column].decode())  # the parser counts columns in bytes
 
     found: dict[int, list[Mutation]] = defaultdict(list)
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    misspelt = _misspelt(tree)
+    for node in ast.walk(tree):
         if isinstance(node, ast.expr | ast.stmt) and node.end_lineno:
             begin, end = offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset or 0)
-            found[node.lineno] += [
-                Mutation(path, begin, end, new, text[begin:end], node.lineno) for new in _changed(node, text)
-            ]
+            changed = [*_changed(node, text), *misspelt.get(node, ())]
+            found[node.lineno] += [Mutation(path, begin, end, new, text[begin:end], node.lineno) for new in changed]
     return found
 
 
-def _changed(node: ast.expr | ast.stmt, text: str) -> Iterator[str]:  # noqa: C901 - one case a kind of change
+def _misspelt(tree: ast.Module) -> dict[ast.AST, list[str]]:
+    """Return another text for each value of a dictionary that is a text, if its key is a constant."""
+    return {
+        value: [repr(f"{value.value}x")]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+
+
+def _changed(node: ast.expr | ast.stmt, text: str) -> Iterator[str]:
     """Yield the code that may stand in a node's place."""
 
     def source(part: ast.AST) -> str:
@@ -125,10 +137,6 @@ def _changed(node: ast.expr | ast.stmt, text: str) -> Iterator[str]:  # noqa: C9
         case ast.IfExp():
             yield f"({source(node.orelse)})"
             yield f"({source(node.body)})"
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield source(node).replace(source(value), repr(f"{value.value}x"), 1)
         case ast.Expr(value=ast.Call() | ast.YieldFrom() | ast.Await()) | ast.Raise() | ast.Delete():
             yield "pass"
         case _:

@@ -46,9 +46,9 @@ def test_every_named_change_still_applies() -> None:
 
 
 def test_every_change_without_effect_still_applies() -> None:
-    """Its lines are in the function that it names, it is listed once, and a reason says why nothing changes."""
+    """Its lines are in the function that it names, once there and once in the list, and a reason is given."""
     every = listed()
-    assert len(without_effect(ROOT)) >= len(every)
+    assert len(without_effect(ROOT)) == len(every)
     assert all(one.reason.strip() for one in every)
     assert len({one.key for one in every}) == len(every)
 
@@ -58,6 +58,17 @@ def test_a_flipped_comparison_keeps_its_parentheses(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("held = (a or b) == (c if d else e)\n", encoding="utf-8")
     changes = [one.new for found in mutations(tmp_path, "x.py").values() for one in found]
     assert "(a or b) != (c if d else e)" in changes
+
+
+def test_a_text_in_a_dictionary_is_misspelt_where_it_stands(tmp_path: Path) -> None:
+    """Also if a key or another value is the same text, and on the last line of a file."""
+    (tmp_path / "x.py").write_text('held = {\n    "a": "b",\n    "b": "b"}', encoding="utf-8")
+    text = (tmp_path / "x.py").read_text(encoding="utf-8")
+    changes = [one for found in mutations(tmp_path, "x.py").values() for one in found]
+    assert [(one.line, *one.compared(text)) for one in changes] == [
+        (2, '"a": "b",', "\"a\": 'bx',"),
+        (3, '"b": "b"}', "\"b\": 'bx'}"),
+    ]
 
 
 def test_the_page_is_up_to_date() -> None:

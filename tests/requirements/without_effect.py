@@ -40,8 +40,7 @@ def listed() -> list[WithoutEffect]:
 def without_effect(root: Path) -> frozenset[Mutation]:
     """Return the changes of the files below `root` that have no effect.
 
-    An entry stands for several changes where its function has equal lines. Raises `ValueError` for an entry whose
-    code is not there any more.
+    Raises `ValueError` for an entry whose code is not there any more.
     """
     entries = listed()
     found: dict[tuple[str, str, str], list[Mutation]] = defaultdict(list)
