@@ -178,6 +178,8 @@ def test_a_malformed_call_is_cut_as_the_text_it_is() -> None:
     assert short.invalid_tool_calls[0]["id"] == "a"
     nothing = AIMessage("", invalid_tool_calls=[{"name": "read", "args": None, "id": "a", "error": None}], id="m1")
     assert clip(nothing) is nothing
+    whole = [{**broken[0], "args": words(500)}]
+    assert clip(AIMessage("", invalid_tool_calls=whole, id="m1")).invalid_tool_calls[0]["args"] == words(500)
 
 
 @pytest.mark.requirement("S0.12")
