@@ -5,10 +5,10 @@ that are marked with a line of the requirements (or those of them below PATH) on
 which product lines each one executes; the record is kept in `.make`, for each test until it or the product changes.
 Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or lower,
 a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the
-project, and only the tests that execute the line run, until one fails: first those of the file or the folder that
-mirrors the product's, and those that execute the fewest product lines first. Where none fails, the tests of the
-folder that mirrors the file's run too. Some lines run only once in a process, and are recorded for the first test
-alone; so the test that fails in the folder may be a marked one.
+project, and only the tests that execute the line run, until one fails: first those of the file with the same name,
+then a few that execute the fewest product lines, then those of the folder that mirrors the product's. Where none
+fails, the tests of the folder that mirrors the file's run too. Some lines run only once in a process, and are
+recorded for the first test alone; so the test that fails in the folder may be a marked one.
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.
@@ -68,6 +68,8 @@ FOR_TESTS = {"nodes/testing.py"}
 """Files of the product that only tests use."""
 SECONDS = 300
 """How long a marked test may take: longer, it hangs, which counts as noticed. So long the tests beside may run."""
+SMALLEST = 15
+"""The number of tests that are tried after those of the changed file: those that execute the fewest product lines."""
 WANTED = 0.95
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
 MARKED, BESIDE = "marked", "beside"
@@ -228,16 +230,16 @@ def changeable(root: Path, reached: Reached) -> dict[str, list[Mutation]]:
 def mutants(root: Path, reached: Reached, choose: random.Random, count: int) -> list[Mutant]:
     """Draw so many functions of the files below `root`, and one change in each."""
     possible = changeable(root, reached)
+    by_reach = sorted(reached, key=lambda name: (len(reached[name]), name))
     found: list[Mutant] = []
     for function in choose.sample(list(possible), min(count, len(possible))):
         change = choose.choice(possible[function])
         place = (change.path, change.line)
+        entering = [name for name in by_reach if place in reached[name]]
         folder, file = mirrored(change.path) + "/", f"/test_{Path(change.path).stem}.py:"
-        entering = sorted(
-            (name for name, places in reached.items() if place in places),
-            key=lambda name: (file not in name, not name.startswith(folder), len(reached[name]), name),
-        )
-        found.append(Mutant(function, change, tuple(entering)))
+        own = [name for name in entering if file in name]
+        near = [name for name in entering if name.startswith(folder)]
+        found.append(Mutant(function, change, tuple(dict.fromkeys([*own, *entering[:SMALLEST], *near, *entering]))))
     return found
 
 
