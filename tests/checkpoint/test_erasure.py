@@ -187,7 +187,6 @@ def test_no_journal_of_an_applications_own_engine_holds_a_word(tmp_path: Path, m
     assert seen(beside(file), gone) == 0
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.usefixtures("uncompressed")
 async def test_an_asynchronous_saver_gives_the_space_of_an_erased_thread_back(tmp_path: Path) -> None:
     """After `areclaim()`, the file is as small as before the thread was written, and the write-ahead log is empty."""

@@ -82,7 +82,7 @@ def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRe
         assert snapshots.of_thread(conn, thread) == {key.compaction_id: ((0, 5),)}
 
 
-@pytest.mark.requirement("S0.20")
+@pytest.mark.requirement("S0.6")
 def test_the_snapshot_of_an_open_attempt_outlives_a_dropped_archive(
     records: CompactionRecords, thread_id: str
 ) -> None:

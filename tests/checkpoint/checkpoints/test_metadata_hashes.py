@@ -71,9 +71,9 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
 def test_a_filter_reads_only_what_may_be_wanted(
     monkeypatch: pytest.MonkeyPatch, keys: Keyring | None, most: tuple[int, int, int]
 ) -> None:
-    """Of the checkpoints of one thread, of a copy and of all threads, the others are not decoded.
+    """Of the checkpoints of one thread, of a copy and of all threads, only those that the filter wants are decoded.
 
-    Few statements are sent, whatever the number of checkpoints and threads.
+    Few statements are sent for the 400 checkpoints.
     """
     decoded: list[str] = []
     decode = CheckpointRow.decode.__func__  # type: ignore[attr-defined] # of a class method
