@@ -252,10 +252,11 @@ def test_a_search_stays_between_two_positions() -> None:
 
 
 @pytest.mark.requirement("S3.1")
-def test_letters_count_unless_a_pattern_ignores_case() -> None:
-    """A pattern in small letters does not occur in capital letters, and the other way around."""
-    assert not Pattern("goal").occurs_in("GOAL")
-    assert not Pattern("GOAL").occurs_in("goal")
+@pytest.mark.parametrize(("source", "text"), [("goal", "GOAL"), ("GOAL", "goal")])
+def test_case_matters_unless_a_pattern_ignores_it(source: str, text: str) -> None:
+    """A pattern in small letters matches capital letters only with `IGNORE_CASE`, and the other way around."""
+    assert not Pattern(source).occurs_in(text)
+    assert Pattern(source, IGNORE_CASE).occurs_in(text)
 
 
 @pytest.mark.requirement("S3.1")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError as DriverError
+from sqlalchemy.exc import OperationalError as SQLAlchemyOperationalError
 
 from langgraph_compaction.checkpoint import Database, DatabaseError
 from langgraph_compaction.checkpoint.db.urls import create_engine, is_memory, is_unusable_file, place, sync_url
@@ -118,7 +118,7 @@ def test_an_unreachable_database_is_one_clear_error(target: str, *, unusable: bo
 def test_a_password_in_a_drivers_words_is_covered() -> None:
     """Should a driver repeat the password, it does not reach the error's text."""
     database = Database(sa.create_engine(f"postgresql+psycopg://u:{QUOTED}@h/d"))
-    error = DriverError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
+    error = SQLAlchemyOperationalError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
     assert database._text(error) == "no entry for u with ***"
 
 
@@ -164,8 +164,8 @@ def test_a_threshold_that_is_no_number_is_named() -> None:
     ],
 )
 def test_an_unusable_file_is_told_from_a_passing_fault(code: int, unusable: bool) -> None:
-    """By SQLite's error code, also where it names the details; as the driver raises it and as SQLAlchemy does."""
+    """SQLite's error code decides, also if it is an extended code, and also if SQLAlchemy has wrapped the error."""
     error = sqlite3.OperationalError("no luck")
     error.sqlite_errorcode = code
     assert is_unusable_file(error) is unusable
-    assert is_unusable_file(DriverError("SELECT 1", {}, error)) is unusable
+    assert is_unusable_file(SQLAlchemyOperationalError("SELECT 1", {}, error)) is unusable
