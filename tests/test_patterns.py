@@ -243,7 +243,7 @@ def test_a_match_over_a_line_end_is_found_where_no_piece_ends(text: str) -> None
 
 @pytest.mark.requirement("S3.1")
 def test_a_search_stays_between_two_positions() -> None:
-    """In a short text and in one that is searched in pieces."""
+    """This holds in a short text and in a text that is searched in pieces."""
     for before in ("", "。" * (2 * SEARCHED_CHARS)):
         text, start = before + "abab", len(before)
         assert [found.start() for found in Pattern("b").finditer(text, start, start + 3)] == [start + 1]
@@ -261,7 +261,7 @@ def test_case_matters_unless_a_pattern_ignores_it(source: str, text: str) -> Non
 
 @pytest.mark.requirement("S3.1")
 def test_what_does_not_match_stays() -> None:
-    """The text before the first match, and a text that does not begin with a match."""
+    """The text before the first match is kept, and so is a text that does not begin with a match."""
     assert Pattern("b").sub("x", "abcb") == "axcx"
     assert Pattern("b").split("abcb") == ["a", "c", ""]
     assert Anchored("b").remove_prefix("ab") == "ab"

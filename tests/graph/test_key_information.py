@@ -370,13 +370,8 @@ class Died(BaseException):
     """The end of a process."""
 
 
-@pytest.mark.requirement("S2.30")
-async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next input goes on with the recorded summary and with what was collected for it."""
-    told, summarizer, clock = iter(["first", "second"]), ScriptedModel(replies=[SUMMARY]), Clock()
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, now=clock)
+async def dies_when_paid(go: Drive, graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run die after its summary has been stored."""
     records = records_of(graph)
     record = records.record_summary
 
@@ -388,6 +383,16 @@ async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
         dying.setattr(records, "record_summary", die)
         with pytest.raises(Died):
             await go.invoke(graph, working())
+
+
+@pytest.mark.requirement("S2.30")
+async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next input goes on with the recorded summary and with what was collected for it."""
+    told, summarizer, clock = iter(["first", "second"]), ScriptedModel(replies=[SUMMARY]), Clock()
+    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, now=clock)
+    await dies_when_paid(go, graph, monkeypatch)
     clock.time += 100  # the lease of the one that died is over
     await go.invoke(graph, said("still there?"))
     assert verdicts(graph) == ["committed"]
@@ -400,17 +405,7 @@ async def revived(go: Drive, monkeypatch: pytest.MonkeyPatch, words: int) -> tup
     """Let a run die after its summary was stored and another one follow; return the draft's ceiling too."""
     summarizer, clock = ScriptedModel(replies=[f"<summary>{filler(words)}</summary>"]), Clock()
     graph = agent(calm(), summarizer, now=clock)
-    records = records_of(graph)
-    record = records.record_summary
-
-    def die(*args: Any) -> None:
-        record(*args)
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(records, "record_summary", die)
-        with pytest.raises(Died):
-            await go.invoke(graph, working())
+    await dies_when_paid(go, graph, monkeypatch)
     ceiling = standing(graph)["draft"]["ceiling"]
     clock.time += 100
     await go.invoke(graph, said("still there?"))

@@ -135,15 +135,21 @@ async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> N
     assert entries(graph) == [("committed", "")]
 
 
-@pytest.mark.requirement("S3.12")
-async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
-    """Where every round is protected, a result is shortened, and no message is removed."""
+async def with_a_shortened_result(go: Drive) -> tuple[Any, ReplyingSummarizer]:
+    """Return a graph that has prepared a summary of a result to be shortened, and the graph's summarizer."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
     graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
     read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
     await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
     await ended()
     assert entries(graph) == [("prepared", "ready")]
+    return graph, summarizer
+
+
+@pytest.mark.requirement("S3.12")
+async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
+    """Where every round is protected, a result is shortened, and no message is removed."""
+    graph, summarizer = await with_a_shortened_result(go)
     found = await go.stream(graph, OVER, stream_mode=MODES)
     assert (told(found), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
     assert len(summarizer.requests) == 1
@@ -157,13 +163,8 @@ async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> No
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("gone", [False, True])
 async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive, *, gone: bool) -> None:
-    """Nor that of a shortened result that was removed since."""
-    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
-    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
-    await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
-    await ended()
-    assert entries(graph) == [("prepared", "ready")]
+    """A result may have been replaced or removed since its summary was prepared."""
+    graph, _ = await with_a_shortened_result(go)
     call, answer = values(graph)["messages"][1:3]
     changed = answer.model_copy(update={"content": filler(520, "changed")})
     since = [RemoveMessage(call.id), RemoveMessage(answer.id)] if gone else [changed]

@@ -6,9 +6,9 @@ which product lines each one executes; the record is kept in `.make`, for each t
 Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or lower,
 a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the
 project, and only the tests that execute the line run, until one fails: first those of the file with the same name,
-then a few that execute the fewest product lines, then those of the folder that mirrors the product's. Where none
-fails, the tests of the folder that mirrors the file's run too. Some lines run only once in a process, and are
-recorded for the first test alone; so the test that fails in the folder may be a marked one.
+then a few that execute the fewest product lines, then those of the folder that mirrors the file's. Where none fails,
+all tests of that folder run. Some lines run only once in a process, and are recorded for the first test alone; so the
+test that fails in the folder may be a marked one.
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.

@@ -258,7 +258,7 @@ async def test_savers_of_one_database_share_its_threads() -> None:
 async def test_a_call_under_way_is_finished_before_the_process_exits(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first thread registers the function that the interpreter calls at exit; it waits for the call."""
+    """The first worker thread registers a function, which the interpreter calls at exit and which awaits the call."""
     at_exit: list[Callable[[], None]] = []
     monkeypatch.setattr(atexit, "register", at_exit.append)
     workers._register_exit_hook.cache_clear()
@@ -268,6 +268,8 @@ async def test_a_call_under_way_is_finished_before_the_process_exits(
         await gate.begin(1)
         (finish,) = at_exit
         exiting = asyncio.create_task(asyncio.to_thread(finish))
+        done, _ = await asyncio.wait({exiting}, timeout=0.05)
+        assert not done
         gate.open.set()
         await exiting
         (pool,) = workers._POOLS

@@ -29,8 +29,8 @@ def test_a_thread_that_was_written_to_or_erased_since_it_was_found_idle_is_not_s
 
 
 @pytest.mark.requirement("S3.21")
-def test_messages_that_only_an_erased_run_has_had_are_erased(own_url: str) -> None:
-    """Those that another run of the thread has, too, stay."""
+def test_messages_that_only_an_erased_run_had_are_erased(own_url: str) -> None:
+    """Messages that another run of the thread also has stay."""
     with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         steps = Steps(saver, name := f"thread-{uuid4()}")

@@ -120,7 +120,7 @@ LONG = f"Never {' '.join(NAMED)}."
         ("Never mix amber, cobalt and ivory paint.", "Amber, cobalt?", "Mix amber, cobalt.", False),
     ],
 )
-def test_a_rule_is_used_by_a_third_of_its_words_and_stated_by_three_fifths(
+def test_a_rule_counts_as_used_at_a_third_of_its_words_and_as_stated_at_three_fifths(
     rule: str, said: str, body: str, *, is_found: bool
 ) -> None:
     """These are 17 of 50 words, and three of five."""

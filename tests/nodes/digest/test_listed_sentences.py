@@ -190,7 +190,7 @@ def test_a_model_cannot_revoke_a_rule(pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.requirement("S1.19")
-def test_a_sentence_that_changes_nothing_can_be_changed_itself() -> None:
+def test_a_sentence_that_changes_nothing_can_itself_be_changed() -> None:
     """The list pairs it with words that nobody said; a later sentence still stands beside it."""
     carla = "Send them to Carla."
     listed = ListedSentences(rules=(INBOX,), revised=(("Nobody said so.", INBOX), (INBOX, carla)))

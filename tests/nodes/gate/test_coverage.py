@@ -133,7 +133,7 @@ WEATHER = "我们讨论了天气"
     ],
 )
 def test_how_much_a_reply_must_share(conversation: str, reply: str, found: str | None) -> None:
-    """It shares a fifth of its rare words, or a token of three characters with a digit.
+    """A reply must share a fifth of its rare words, or a token of three characters with a digit.
 
     With a conversation of 600 terms or more these are a quarter, of words that occur twice, and four characters. In
     another language any token with a digit suffices, if the conversation has three. A conversation of fewer than
