@@ -219,6 +219,14 @@ def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
 
 
 @pytest.mark.requirement("S3.1")
+@pytest.mark.parametrize("begun", [1, 2, 199])
+def test_a_piece_ends_before_a_word_that_would_be_cut(begun: int) -> None:
+    """The word's first character may be one of the last 199 that the piece could hold."""
+    words = ["a" * (SEARCHED_CHARS - begun - 1), "b" * 200, "c" * SEARCHED_CHARS]
+    assert WORD.findall("-".join(words))[:2] == words[:2]
+
+
+@pytest.mark.requirement("S3.1")
 def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
     """A match that contains spaces is found whole if a line ends in the second half of each piece."""
     line = ("one two three " * SEARCHED_CHARS)[: SEARCHED_CHARS * 55 // 100]

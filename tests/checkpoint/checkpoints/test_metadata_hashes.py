@@ -5,6 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_compaction.checkpoint import Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import CheckpointRow
@@ -97,3 +98,30 @@ def test_a_filter_reads_only_what_may_be_wanted(
                 assert ids(saver.list(config, filter={"user": "rare"})) == [stored[n] for n in wanted]
             assert decoded == [stored[n] for n in wanted]
             assert len(sent) <= allowed
+
+
+class InSmallLetters:
+    """A serializer of an application that writes every text of the metadata in small letters."""
+
+    def __init__(self) -> None:
+        self.inner = JsonPlusSerializer()
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the type and the bytes of a value."""
+        if isinstance(obj, dict):
+            obj = {key: value.lower() if isinstance(value, str) else value for key, value in obj.items()}
+        return self.inner.dumps_typed(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return the value of these bytes."""
+        return self.inner.loads_typed(data)
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_filter_compares_what_an_own_serializer_gives_back() -> None:
+    """Such metadata has no hashes, because the serializer may change a value."""
+    with SQLAlchemySaver.from_url("memory", serde=InSmallLetters()) as saver:
+        saver.setup()
+        stored = id_of(Steps(saver, "t").put({"x": 1}, user="Ann"))
+        assert ids(saver.list(where("t"), filter={"user": "ann"})) == [stored]
+        assert ids(saver.list(where("t"), filter={"user": "Ann"})) == []

@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import workers
+from langgraph_compaction.checkpoint.db.connections import OwnEngine
 from langgraph_compaction.checkpoint.db.workers import Workers, off_event_loop, threads_for
 from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.processes import forks, run_together
@@ -215,6 +216,13 @@ def test_there_are_four_threads_for_each_connection(options: dict[str, object], 
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(("url", "expected"), [("sqlite:///unused.db", 64), ("sqlite://", 4)])
+def test_the_url_tells_the_number_of_threads_before_the_engine_is_made(url: str, expected: int) -> None:
+    """A database in memory has one connection, because each further one would open an empty database."""
+    assert threads_for(OwnEngine(sa.make_url(url))) == expected
+
+
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [AsyncSQLAlchemySaver, SQLAlchemySaver])
 async def test_a_busy_executor_of_the_application_keeps_no_saver_waiting(
     kind: type[AsyncSQLAlchemySaver], database_url: str, thread_id: str
@@ -282,6 +290,7 @@ async def test_a_call_under_way_is_finished_before_the_process_exits(
 ENDS = """
 import asyncio, sys, threading, time
 from langgraph_compaction.checkpoint.db import workers
+from langgraph_compaction.checkpoint.db.connections import OwnEngine
 
 workers.EXIT_S = float(sys.argv[1])
 mine, begun = workers.Workers(lambda: 2), threading.Event()
@@ -319,6 +328,7 @@ def test_a_process_ends_with_a_database_that_hangs(tmp_path: Path) -> None:
 import asyncio
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver
 from langgraph_compaction.checkpoint.db import workers
+from langgraph_compaction.checkpoint.db.connections import OwnEngine
 workers.EXIT_S = 0.3
 saver = AsyncSQLAlchemySaver("sqlite:///{file}")
 

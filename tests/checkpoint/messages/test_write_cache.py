@@ -273,13 +273,19 @@ def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[st
 
 @pytest.mark.requirement("S3.21")
 def test_what_ended_turns_knew_is_forgotten() -> None:
-    """Also within the limits: nothing of it could be known again."""
+    """Also within the limits, and also by the turn that began first: nothing of it could be known again."""
     there = turns()
     for number in range(50):
         there.put(f"t{number}")
         there.end(f"t{number}")
     assert len(there.cache._threads) <= 2
     assert there.cache._bytes == sum(one.size for one in there.cache._threads.values())
+    oldest = turns()
+    for name in ("first", "ended"):
+        oldest.put(name)
+    oldest.end("ended")
+    oldest.put("first")
+    assert [*oldest.cache._threads] == ["first"]
 
 
 @pytest.mark.requirement("S3.21")
