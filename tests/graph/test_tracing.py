@@ -270,6 +270,7 @@ async def test_a_question_to_a_person_is_no_error(go: Drive, recorded: Recorded)
     assert {one.status.status_code for one in confirmed} == {trace.StatusCode.UNSET}
 
 
+@pytest.mark.requirement("S2.55")
 async def test_calls_of_the_saver_stand_under_the_callers_span(
     go: Drive, build: Any, recorded: Recorded, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
     handle,
     loads,
+    loads_plain,
 )
 from tests.checkpoint.samples import EVERY_KIND, talk
 
@@ -37,6 +38,15 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     assert dumps(same) == dumps(message)
     assert fingerprint(same) == fingerprint(message)
     check_readable(message, dumps(message))
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_usual_message_is_built_without_a_search_for_other_types() -> None:
+    """Only a message with a field of another type than msgpack's own is searched first, which takes longer."""
+    usual, other = HumanMessage("x", id="1"), HumanMessage("x", id="1", additional_kwargs={"seen": {1, 2}})
+    assert loads_plain(dumps(usual)) == usual
+    assert loads_plain(dumps(other)) is None
+    assert loads(dumps(other)) == other
 
 
 FIRST_VERSION = bytes.fromhex(

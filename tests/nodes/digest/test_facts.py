@@ -218,6 +218,14 @@ def test_of_values_that_are_no_identifiers_names_are_worth_most() -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_each_identifier_of_a_message_counts_as_one_value() -> None:
+    """A value with two identifiers counts as two, and a value without one counts as one."""
+    given = {"seat": "KX1234", "flights": "HAT136 and HAT001", "cabin": "economy"}
+    found = list(extract_values([asks("a"), result("a", json.dumps(given))], 0))
+    assert [(one.key, one.siblings) for one in found] == [("seat", 4), ("flights", 4), ("cabin", 4)]
+
+
+@pytest.mark.requirement("S3.23")
 def test_a_value_counts_once_where_it_is_clearest() -> None:
     """A repeated identifier is worth its full worth in one place only."""
     old: list[AnyMessage] = [

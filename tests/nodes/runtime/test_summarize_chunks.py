@@ -1,7 +1,8 @@
 """What a summarizer is shown of the old part, call by call: all of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import chars_counter
+from langgraph_compaction.nodes.conversation.transcript import message_id
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.digest.digest import facts_of
 from langgraph_compaction.nodes.digest.listed_sentences import NOTHING_LISTED, ListedSentences
@@ -48,16 +50,18 @@ def settled(
     limit: int | None,
     in_pieces: bool = False,
     time: TimeLeft | None = None,
+    kept: Mapping[int, AnyMessage] = MappingProxyType({}),
     **chosen: Any,
 ) -> WrittenSummary:
-    """Summarize all of these messages, so many words shown at once."""
+    """Summarize these messages but those that are kept, by index in their new form; so many words shown at once."""
     chosen = {"context_window": 10_000, "output_reserve": 0, "summary_input_tokens": limit, **chosen}
     settings = CompactionSettings.model_validate(chosen)
     call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))
     level = Level(summarizer, "model", in_pieces=in_pieces)
-    everything = frozenset(range(len(messages)))
+    drop, clip = frozenset(range(len(messages))) - kept.keys(), {message_id(one): one for one in kept.values()}
     time = time or TimeLeft(60)
-    return run(summarize(Work(call=call, level=level, messages=messages, drop=everything, budget=100, time=time)))
+    work = Work(call=call, level=level, messages=messages, drop=drop, budget=100, clip=clip, time=time)
+    return run(summarize(work))
 
 
 def spoken(count: int, words: int = 400) -> list[AnyMessage]:
@@ -90,6 +94,15 @@ def test_one_call_reads_three_quarters_of_the_window_or_nine_tenths_of_the_limit
     summarizer = Numbering(None)
     written = settled(spoken(10, words // 10), summarizer, limit=None, output_reserve=reserve)
     assert written.calls == calls
+
+
+@pytest.mark.requirement("S3.23")
+def test_a_summarizer_is_given_the_messages_that_stay() -> None:
+    """They have the form in which the model continues to see them, so that a digest need not repeat what they say."""
+    messages, summarizer = spoken(3), Numbering(None)
+    shortened = HumanMessage("matter2.", id="m2")
+    settled(messages, summarizer, limit=2_000, kept={1: messages[1], 2: shortened})
+    assert [request.stays for request in summarizer.requests] == [(messages[1], shortened)]
 
 
 @pytest.mark.requirement("F5")
