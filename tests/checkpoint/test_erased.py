@@ -104,6 +104,17 @@ def test_it_is_forgotten_after_a_day_and_tells_no_name(thread_id: str) -> None:
         saver.put(stale, empty_checkpoint(), LOOP, {})
 
 
+@pytest.mark.requirement("S3.21")
+def test_an_erasure_has_the_name_that_other_versions_give_it() -> None:
+    """Processes of several versions may use one database, and each must find what the others erased."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        saver.put(at("t"), empty_checkpoint(), INPUT, {})
+        saver.delete_thread("t")
+        with saver.database.read() as conn:
+            assert conn.execute(sa.select(tables.erased.c.name)).scalar() == "883e609a05d85c187a019cad93c12237"
+
+
 def graph(saver: Any, during: Callable[[], None]) -> Any:
     """Two nodes side by side, of which one calls `during`, a subgraph that keeps its state, and a last node."""
 

@@ -1,7 +1,7 @@
 """A graph with this package's saver keeps everything in the saver's database."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.checkpoint import (
     AsyncSQLAlchemySaver,
@@ -19,7 +20,14 @@ from langgraph_compaction.checkpoint import (
     KeyringError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError, create_compaction_graph
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionState,
+    CompactionThread,
+    SettingsError,
+    as_node,
+    create_compaction_graph,
+)
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from tests.graph.harness import CONFIG, SMALL, THREAD, WORDS, Drive, agent, calm, frozen, full, said, values, verdicts
@@ -124,6 +132,29 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
             agent(checkpointer=saver)
         for database in ("memory", f"sqlite:///{tmp_path / 'ours.db'}"):
             agent(checkpointer=saver, database=database).invoke(said("hello"), config("t"))
+
+
+@pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (SqliteSaver, 'SqliteSaver .*database="sqlite:.*database="memory"'),
+        (SQLAlchemySaver, 'parent graph .*database=saver.database.*database="memory"'),
+    ],
+)
+def test_a_node_of_a_parent_with_durable_threads_needs_a_database(kind: Any, told: str, tmp_path: Path) -> None:
+    """The parent's threads would outlive the snapshots that the compaction graph holds in memory."""
+    with kind.from_conn_string(str(tmp_path / "a.db")) if kind is SqliteSaver else kind.from_url("memory") as saver:
+        saver.setup()
+        for database in (None, "memory"):
+            inner = create_compaction_graph(
+                settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS, database=database
+            )
+            parent = StateGraph(CompactionState)
+            parent.add_node("compact", as_node(inner))
+            parent.add_edge(START, "compact")
+            with nullcontext() if database else pytest.raises(SettingsError, match=told):
+                parent.compile(checkpointer=saver).invoke(said("hello"), config("t"))
 
 
 @pytest.mark.requirement("S3.21")

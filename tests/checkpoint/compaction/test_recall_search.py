@@ -490,3 +490,17 @@ def test_many_threads_search_at_once(memory: CompactionRecords) -> None:
     with ThreadPoolExecutor(8) as pool:
         hits = list(pool.map(lambda _: first(memory, "t", "oslo"), range(40)))
     assert hits == ["m2"] * 40
+
+
+@pytest.mark.requirement("S2.51")
+def test_the_score_of_a_message_is_the_sum_over_the_words_of_the_query(
+    records: CompactionRecords, thread_id: str
+) -> None:
+    """A message with both words has the score that it has for the one, and that for the other."""
+    said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(20)]
+    said[5] = HumanMessage("harbor lighthouse", id="both")
+    archive(records, thread_id, said)
+    both, harbor, lighthouse = (
+        records.search(thread_id, query, limit=1)[0].score for query in ("harbor lighthouse", "harbor", "lighthouse")
+    )
+    assert both == pytest.approx(harbor + lighthouse)

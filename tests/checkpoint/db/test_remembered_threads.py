@@ -37,3 +37,13 @@ def test_a_thread_without_a_row_is_remembered_as_absent_alone() -> None:
     held.keep(thread)
     assert not held.take_absent("a")
     assert held.take("a") is thread
+
+
+@pytest.mark.requirement("S3.21")
+def test_the_threads_without_a_row_that_were_looked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as of the threads with a row, so that threads that nobody begins take no memory."""
+    monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)
+    held = RememberedThreads()
+    for name in "abc":
+        held.keep_absent(name)
+    assert [held.take_absent(name) for name in "abc"] == [False, True, True]

@@ -47,6 +47,19 @@ def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None
     assert second.take(RunLease(thread_id))
 
 
+@pytest.mark.requirement("S3.21")
+def test_a_lease_has_the_name_that_other_versions_give_it(clock: Clock) -> None:
+    """Processes of several versions may use one database, and each must see the leases of the others."""
+    database = Database.open("memory")
+    database.setup()
+    leases, first, waiting = StoredRunLeases(database, clock), RunLease("t"), RunLease("t")
+    assert leases.take(first)
+    assert not leases.take(waiting)
+    with database.read() as conn:
+        names = set(conn.execute(sa.select(tables.run_lease.c.name)).scalars())
+    assert names == {"883e609a05d85c187a019cad93c12237", "4260bdeee61ef74ff07bae88286d9e8f"}
+
+
 ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
     "held": (lambda _: {}, False),
     "its time is over": (lambda clock: {"until": clock.time - 1}, True),

@@ -159,6 +159,17 @@ def test_bulk_that_is_no_long_text_becomes_one(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("S0.12")
+def test_shortened_arguments_may_be_as_long_as_the_threshold() -> None:
+    """Only one token more, and the beginning of their JSON takes their place."""
+    given = calling({"text": words(2_000), "numbers": list(range(60))})
+    args = clip(given).tool_calls[0]["args"]
+    size = COUNTER.text(arguments_json(args))
+    assert args["numbers"] == list(range(60))
+    assert clip(given, threshold=size).tool_calls[0]["args"] == args
+    assert list(clip(given, threshold=size - 1).tool_calls[0]["args"]) == ["clipped"]
+
+
+@pytest.mark.requirement("S0.12")
 def test_each_call_of_a_message_is_measured_by_itself() -> None:
     """Parallel calls under the threshold stay as they are beside one over it; ids and names stay."""
     message = calling(arguments(300), arguments(900), arguments(400))

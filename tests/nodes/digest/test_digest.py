@@ -15,7 +15,7 @@ from langgraph_compaction.graph.lab.evaluation.survival import cut, holds
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.digest.digest import Digest, digest, weighted_entries
-from langgraph_compaction.nodes.digest.entry import Entry, pack, record_bytes, record_limit
+from langgraph_compaction.nodes.digest.entry import Entry, pack, record_bytes, record_limit, unpack
 from langgraph_compaction.nodes.digest.step_extraction import steps
 from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
@@ -264,6 +264,14 @@ def test_an_entry_may_fill_the_record_to_its_last_byte(
     whole = pack([entry], [0], 4, 64 + size)
     assert whole == {"v": 1, "count": 4, "names": names, "entries": [row]}
     assert pack([entry], [0], 4, 63 + size) == {"v": 1, "count": 4, "names": [""], "entries": []}
+
+
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("worth", "kept"), [(0.0, 0.001), (0.0004, 0.001), (0.0016, 0.002), (2.4, 2.4)])
+def test_a_record_keeps_a_worth_to_a_thousandth(worth: float, kept: float) -> None:
+    """A smaller worth is kept as a thousandth and never becomes 0."""
+    _, [entry] = unpack(pack([Entry("Rules", 3, worth, "No seat at the back.")], [0], 4, 1_000))
+    assert entry.worth == kept
 
 
 @pytest.mark.requirement("S3.23")
