@@ -1,5 +1,6 @@
 """The formats of a summary's message: each is written as specified, and read back whatever text it holds."""
 
+import html
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_compaction.nodes.config.prompts import Language
-from langgraph_compaction.nodes.config.summary_format import FORMATS, FRAME, FormatChoice, SummaryForm
+from langgraph_compaction.nodes.config.summary_format import FORMATS, FRAME, FormatChoice, MessageFormat, SummaryForm
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, marks
 from langgraph_compaction.nodes.digest.digest import Facts
 from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
@@ -143,3 +144,12 @@ def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
         body = f"a &{depth}{'lt' if form.end[0] == '<' else '#91'};{form.end[1:]} b {form.end} c"
         message = summary_message(body, "c", format_choice=FormatChoice(name, language))
         assert earlier_summary([message]).body == body
+
+
+@pytest.mark.requirement("S2.33")
+@pytest.mark.parametrize("form", FORMATS.values(), ids=map(str, FORMATS))
+def test_an_end_inside_a_summary_is_written_as_an_entity_of_html(form: MessageFormat) -> None:
+    """A model that reads the message, or a page that shows it, takes the entity for the character it stands for."""
+    written = form.written(form.end).removeprefix(form.before).removesuffix(f"\n{form.end}{form.after}")
+    assert form.end not in written
+    assert html.unescape(written) == form.end

@@ -116,3 +116,9 @@ def test_the_marks_of_ours_are_not_redacted() -> None:
     mark = {"kind": "compaction_summary", "record": {"names": [NEEDLE]}}
     message = HumanMessage(NEEDLE, additional_kwargs={"compaction": mark}, id="s")
     assert REDACTION.message(message).additional_kwargs == {"compaction": mark}
+
+
+@pytest.mark.requirement("S0.34")
+def test_of_a_long_text_with_many_keys_2000_characters_are_read() -> None:
+    """The masked text is shorter than the keys, so that more of the error than its first 500 characters is told."""
+    assert masked(f"sk-{'a' * 46} " * 50) == "[secret] " * 40

@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply
+from langgraph_compaction.nodes.config.summary_format import FormatChoice
 from langgraph_compaction.nodes.conversation.clipping import recall_line
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
@@ -17,6 +18,7 @@ from langgraph_compaction.nodes.runtime.engine import (
     JOINTS,
     NO_PARTS,
     Call,
+    SummaryParts,
     applied_to,
     demand,
     fitted_summary,
@@ -314,10 +316,15 @@ def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kep
 
 @pytest.mark.requirement("S3.23")
 def test_the_shortest_summary_is_that_of_the_last_level() -> None:
-    """Its size includes the sentence about a removed step; new system messages leave room for this size."""
+    """Its size includes the sentence about a removed step; new system messages leave room for this size.
+
+    Its text, in the shortest form, has twelve tokens.
+    """
     for plain in (call(200), call(200, 1.5)):
         last = demand(plain, trigger="manual", before=300, last=True)
         assert shortest_summary(plain) == last.summary + last.step_notice
+        around = SummaryParts(format_choice=FormatChoice("terse", "en", 1))
+        assert last.summary - frame(plain, around) == plain.meter.scaled(12)
 
 
 @pytest.mark.requirement("S1.19")

@@ -89,3 +89,29 @@ def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext)
     assert later.memory == {"goal": "book a flight"}
     assert later.messages is context.messages
     assert context.memory == {}
+
+
+@pytest.mark.requirement("S2.3", "S2.34")
+@pytest.mark.parametrize(
+    ("known", "turns", "calls", "anew"),
+    [
+        ({}, 0, 0, {"turns_at_commit": 0, "calls_at_commit": 1}),
+        ({"route": "end"}, 0, 0, {"turns_at_commit": 0, "calls_at_commit": 0}),
+        ({"turns": 5, "calls": 9}, 5, 9, {"turns_at_commit": 5, "calls_at_commit": 10}),
+        (
+            {"turns": 5, "calls": 9, "turns_at_commit": 3, "calls_at_commit": 4, "epoch": 2},
+            *(2, 5),
+            {"turns_at_commit": 5, "calls_at_commit": 10},
+        ),
+    ],
+    ids=["new thread", "before the first call", "no compaction yet", "after a compaction"],
+)
+def test_inputs_and_calls_are_counted_from_the_last_compaction(
+    context: NodeContext, known: dict[str, Any], turns: int, calls: int, anew: dict[str, int]
+) -> None:
+    """Before the first compaction they are counted from the beginning; on the way to the model, its call counts."""
+    later = context.with_state(compaction=known)
+    assert later.epoch == known.get("epoch", 0)
+    assert later.turns_since_commit == turns
+    assert (later.calls_since_commit("end"), later.calls_since_commit("model")) == (calls, calls + 1)
+    assert later.counted_anew() == anew

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
-from langgraph_compaction.nodes.selection.strategy_chain import choose
+from langgraph_compaction.nodes.selection.strategy_chain import choices, choose
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (
     asks,
@@ -51,6 +51,24 @@ def test_unread_results_stay_whole_where_they_fit() -> None:
     assert selected(messages, demand(size)).clip == {}
     assert set(selected(messages, demand(size - 1)).clip) == {8}
     assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {8}
+
+
+@pytest.mark.requirement("S2.1")
+def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> None:
+    """Its choice adds to theirs, by the indexes of the whole conversation."""
+    seen = list[list[str | None]]()
+
+    def oldest(held: Selector, _: Demand) -> Iterator[Choice]:
+        seen.append([message.id for message in held.view.messages])
+        yield Choice(drop=frozenset({0, 1}))
+
+    chosen = selector(text_rounds(3), strategies=["skills", "recent_rounds"])
+    tried = list(choices(chosen, ANYTHING, {"skills": oldest, "recent_rounds": oldest}))
+    assert seen == [["m0", "m1", "m2", "m3", "m4", "m5"], ["m2", "m3", "m4", "m5"]]
+    assert [(choice.name, set(choice.drop)) for choice in tried[:2]] == [
+        ("skills", {0, 1}),
+        ("skills>recent_rounds", {0, 1, 2, 3}),
+    ]
 
 
 @pytest.mark.requirement("C9")
