@@ -8,7 +8,7 @@ from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, T
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
-from langgraph_compaction.graph.model_request import as_shown, schemas
+from langgraph_compaction.graph.model_request import Caller, as_shown, schemas
 from tests.fakes import ScriptedModel
 
 A, B, C = (HumanMessage(name, id=name) for name in "abc")
@@ -70,6 +70,19 @@ def test_the_request_holds_what_both_have_made_of_it(
 ) -> None:
     """Edits and omissions of other middleware count, except for what the compaction has changed itself."""
     assert as_shown(rendered, GIVEN, others) == sent
+
+
+@pytest.mark.requirement("S1.41")
+def test_messages_without_ids_have_the_same_ids_in_each_call() -> None:
+    """A call that is tried again is given the messages of the first, and those that were added."""
+    said: list[AnyMessage] = [HumanMessage("a"), HumanMessage("b")]
+    request: ModelRequest[Any] = ModelRequest(
+        model=ScriptedModel(), messages=[*said, HumanMessage("added")], state={"messages": said}
+    )
+    first, second = (Caller(request, lambda _: None) for _ in range(2))
+    assert first.given == second.given
+    assert [message.text for message in first.added] == ["added"]
+    assert first.added == second.added
 
 
 class Answer(BaseModel):

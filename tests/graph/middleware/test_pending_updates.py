@@ -17,7 +17,9 @@ from langgraph.types import Command, Overwrite
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, MessageRefusedError, as_node
 from langgraph_compaction.graph.offline_edit import newest
-from langgraph_compaction.graph.pending_updates import in_view, pending
+from langgraph_compaction.graph.pending_updates import context_of_hook, in_view, pending, update_of_hook
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS, Dependencies
 from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
@@ -270,6 +272,16 @@ async def test_messages_without_ids_are_found_again(go: Drive) -> None:
     assert sum(map(is_summary, kept)) == 1
     assert [m.text for m in kept[-2:]] == ["and now?", "done"]
     assert "ru0-0 " not in texts(kept)
+
+
+@pytest.mark.requirement("S4.33")
+def test_a_hook_that_compacts_nothing_replaces_no_messages_without_ids() -> None:
+    """They have the same ids whenever the state is read, so they do not count as changed."""
+    bare = [HumanMessage("hello")]
+    dependencies = Dependencies(settings=CompactionSettings(), records=NO_RECORDS)
+    context = context_of_hook({"messages": bare}, None, dependencies)
+    assert "messages" not in update_of_hook(context, bare)
+    assert "messages" in update_of_hook(context, [HumanMessage("before")])
 
 
 def test_the_command_line_reads_what_is_in_view(tmp_path: Path) -> None:
