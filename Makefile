@@ -164,7 +164,7 @@ bench-model-use: $(STAMPS)/bench
 # Breaks DRAW functions that the tests of the requirements enter, one change at a time, for at most MINUTES: at least
 # 19 in 20 changes must make one of the tests fail that execute the changed line. TESTS: folders of these tests.
 mutants: $(STAMPS)/dev
-	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} $(if $(NAMED),--named) $(TESTS)
+	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} --jobs $${JOBS:-1} $(if $(NAMED),--named) $(TESTS)
 
 # Random conversations under every preset, several writers, killed runs and savers, with faults of model, summarizer,
 # records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.

@@ -183,6 +183,20 @@ def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize("part", [{"path": 5}, {"index": "0"}, {"channel": 5}], ids=str)
+def test_a_pending_write_of_no_known_form_is_named(saver: Any, part: dict[str, Any]) -> None:
+    """Writes are ordered by path and number, so that a path or a number of another type could not be compared."""
+    with saver.database.write() as conn:
+        thread = saver.store.thread(conn, "t")
+        stored = checkpoint_rows.find(conn, thread, "", None)
+        assert stored is not None
+        write = pending_writes.Write("", "task-9", 0, "short", [0, "null", b""], row="")
+        pending_writes.put(conn, thread, ("", stored.id), "task-9", [replace(write, **part)])
+    with pytest.raises(RowError, match=NAMED):
+        read(saver)
+
+
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("depth", [450, 100_000])
 def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""

@@ -1,7 +1,7 @@
 """Breaks functions that the tests of the requirements enter, and counts how often those tests fail.
 
-`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--named] [PATH ...]` runs all tests
-that are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records
+`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--jobs 1] [--named] [PATH ...]` runs all
+tests that are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records
 which product lines each one executes; the record is kept in `.make`, for each test until it or the product changes.
 Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or lower,
 a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the
@@ -15,6 +15,7 @@ and how many more the tests beside them do: those of one function that no line o
 Changes that have no effect (an unreachable default) cannot be noticed: those that are listed with a reason in
 `without_effect.toml` are not drawn. Code that runs at import (constants, defaults of settings) or in a child process
 is never changed. When the minutes are over, no further change is tried. The minutes do not include the recording.
+With `--jobs 2`, two changes are tried at the same time, each in a copy of its own.
 A seed draws other changes after the product, a mark or the list of changes without effect has changed.
 
 With `--named`, the changes of `NAMED` are tried instead, each against the tests that are marked with its line alone.
@@ -27,6 +28,7 @@ import argparse
 import gc
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -38,8 +40,11 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -293,20 +298,41 @@ def named(copy: Copy) -> list[Mutant]:
     return [Mutant(f"{one.line}, {one.what}", one.mutation(copy.root), one.tests) for one in NAMED]
 
 
-def tried(chosen: Sequence[Mutant], minutes: float, copy: Copy) -> list[str]:
-    """Try changes until the minutes are over; print one line for each, and return who noticed it."""
+def tried(chosen: Sequence[Mutant], minutes: float, copies: Sequence[Copy]) -> list[str]:
+    """Try changes until the minutes are over; print one line for each, and return who noticed it.
+
+    As many changes are tried at the same time as there are copies.
+    """
     for name in HEAVY:
         import_module(name)
     gc.collect()
     gc.freeze()  # a forked process would copy all that its garbage collector visits
-    copy.check([name for mutant in chosen[:3] for name in mutant.tests[:5]])
-    noticed, end = list[str](), time.monotonic() + 60 * minutes
-    for mutant in chosen:
-        if time.monotonic() > end:
-            break
-        noticed.append(copy.notices(mutant))
-        found = f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)"
-        CONSOLE.print(" ".join(filter(None, (found, copy.failed()))), markup=False)
+    copies[0].check([name for mutant in chosen[:3] for name in mutant.tests[:5]])
+    context = multiprocessing.get_context("fork")
+    free, end = context.SimpleQueue(), time.monotonic() + 60 * minutes
+    for copy in copies:
+        free.put(copy)
+    with ProcessPoolExecutor(len(copies), context, initializer=_take_copy, initargs=(free,)) as workers:
+        noticed = list(workers.map(_tried, chosen, repeat(end)))
+    return [one for one in noticed if one is not None]
+
+
+_OWN: list[Copy] = []
+"""The copy of a worker process."""
+
+
+def _take_copy(free: Any) -> None:
+    _OWN.append(free.get())
+
+
+def _tried(mutant: Mutant, end: float) -> str | None:
+    """Try a change in a worker process, print a line, and return who noticed it; `None` after the time `end`."""
+    if time.monotonic() > end:
+        return None
+    [copy] = _OWN
+    noticed = copy.notices(mutant)
+    found = f"{VERDICTS[noticed]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)"
+    CONSOLE.print(" ".join(filter(None, (found, copy.failed()))), markup=False)
     return noticed
 
 
@@ -323,13 +349,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--draw", type=int, default=60)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--named", action="store_true")
     parser.add_argument("paths", nargs="*", default=["tests/"])
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder).resolve())
-        chosen = named(copy) if given.named else drawn_by(given.seed, given.draw, given.paths, copy)
-        noticed = tried(chosen, given.minutes, copy)
+    with ExitStack() as folders:
+        folders_of = [folders.enter_context(tempfile.TemporaryDirectory()) for _ in range(given.jobs)]
+        copies = [Copy(Path(folder).resolve()) for folder in folders_of]
+        chosen = named(copies[0]) if given.named else drawn_by(given.seed, given.draw, given.paths, copies[0])
+        noticed = tried(chosen, given.minutes, copies)
     figures = {
         "tried": len(noticed),
         "not_tried": len(chosen) - len(noticed),

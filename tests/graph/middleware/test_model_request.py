@@ -1,5 +1,6 @@
 """The messages of one request: what the compaction made of the state, and what other middleware made of it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -95,6 +96,11 @@ class Doubt(BaseModel):
     """A question back."""
 
 
+@dataclass
+class Point:  # noqa: D101 - the description of a dataclass without a docstring is its signature
+    x: int
+
+
 SEARCH = {"type": "web_search"}
 
 
@@ -120,8 +126,9 @@ TITLED = as_tool("Answer", "An answer in numbers.", n={"type": "integer", "title
         (ProviderStrategy(Answer), [TITLED]),
         (ToolStrategy(Answer | Doubt), [TITLED, as_tool("Doubt", "A question back.")]),
         (ToolStrategy({"title": "bare", "type": "object", "properties": {}}), [as_tool("bare", "")]),
+        (ToolStrategy(Point), [as_tool("Point", "Point(x: int)", x={"type": "integer", "title": "X"})]),
     ],
-    ids=["none", "a class", "auto", "of the provider", "tools", "without a description"],
+    ids=["none", "a class", "auto", "of the provider", "tools", "without a description", "a dataclass"],
 )
 def test_the_schemas_of_tools_and_structured_output_are_counted(response_format: Any, expected: list[Any]) -> None:
     """The tool schemas of a request include the schema of the structured output, whichever strategy the agent uses.
