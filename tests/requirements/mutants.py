@@ -310,9 +310,9 @@ def tried(chosen: Sequence[Mutant], minutes: float, copies: Sequence[Copy]) -> l
     copies[0].check([name for mutant in chosen[:3] for name in mutant.tests[:5]])
     context = multiprocessing.get_context("fork")
     free, end = context.SimpleQueue(), time.monotonic() + 60 * minutes
-    for copy in copies:
-        free.put(copy)
-    with ProcessPoolExecutor(len(copies), context, initializer=_take_copy, initargs=(free,)) as workers:
+    for number in range(len(copies)):
+        free.put(number)
+    with ProcessPoolExecutor(len(copies), context, initializer=_take_copy, initargs=(copies, free)) as workers:
         noticed = list(workers.map(_tried, chosen, repeat(end)))
     return [one for one in noticed if one is not None]
 
@@ -321,8 +321,8 @@ _OWN: list[Copy] = []
 """The copy of a worker process."""
 
 
-def _take_copy(free: Any) -> None:
-    _OWN.append(free.get())
+def _take_copy(copies: Sequence[Copy], free: Any) -> None:
+    _OWN.append(copies[free.get()])
 
 
 def _tried(mutant: Mutant, end: float) -> str | None:
