@@ -223,6 +223,17 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 
 @pytest.mark.requirement("S0.6")
+async def test_a_draft_that_no_longer_fits_because_messages_changed_is_stale(go: Drive) -> None:
+    """The gate refuses it, because a message that another writer changed is longer now: no failure of the level."""
+    longer = HumanMessage(filler(600), id="question")
+    graph = await changed_before_the_commit(go, longer)
+    row = ledger(graph)[0]
+    assert (row.verdict, row.reason) == ("stale", "messages_changed")
+    assert row.detail
+    assert longer in values(graph)["messages"]
+
+
+@pytest.mark.requirement("S0.6")
 async def test_a_stale_draft_names_at_most_five_changed_messages(go: Drive) -> None:
     """The ledger names the first five changed messages, in the order of the conversation."""
     edited = [HumanMessage("I never said that", id=f"r-user-{n}") for n in range(6)]

@@ -266,8 +266,9 @@ async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
     """No compaction, an unknown one, and one of another branch."""
     graph = agent(**shared)
     graph.invoke(said("hello"), CONFIG)
-    with pytest.raises(UnknownAttemptError, match="there is nothing to undo"):
-        CompactionThread(graph, CONFIG).undo()
+    for name in (None, "0123456789abcdef"):
+        with pytest.raises(UnknownAttemptError, match="there is nothing to undo"):
+            CompactionThread(graph, CONFIG).undo(name)
     graph.invoke(full(), CONFIG)
     known = standing(graph)["head"]
     with pytest.raises(UnknownAttemptError, match=f"the ids are {known}"):
