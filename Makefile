@@ -161,7 +161,7 @@ bench-retention: $(STAMPS)/bench
 bench-model-use: $(STAMPS)/bench
 	PYTHONPATH=benchmarks $(BIN)/python -m benchmarks.model_use $(BENCH)
 
-# Breaks DRAW functions that the tests of the requirements enter, one change at a time, for at most MINUTES: at least
+# Breaks DRAW functions that the tests of the requirements enter, JOBS changes at a time, for at most MINUTES: at least
 # 19 in 20 changes must make one of the tests fail that execute the changed line. TESTS: folders of these tests.
 mutants: $(STAMPS)/dev
 	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} --jobs $${JOBS:-1} $(if $(NAMED),--named) $(TESTS)
