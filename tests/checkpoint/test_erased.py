@@ -106,7 +106,7 @@ def test_it_is_forgotten_after_a_day_and_tells_no_name(thread_id: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_an_erasure_has_the_name_that_other_versions_give_it() -> None:
-    """Processes of several versions may use one database, and each must find what the others erased."""
+    """Several versions of the package may use one database, and each must find the erasures of the others."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
         saver.put(at("t"), empty_checkpoint(), INPUT, {})

@@ -62,13 +62,13 @@ def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
     checkpoint_rows.put(conn, thread, replace(stored, **content))
 
 
-def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
-    """Write tagged bytes as what a task wrote."""
+def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes, **parts: Any) -> None:
+    """Write tagged bytes as what a task wrote, with other parts of the pending write as given."""
     thread = saver.store.thread(conn, "t")
     stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     write = pending_writes.Write("", "task-9", 0, "short", [0, kind, data], row="")
-    pending_writes.put(conn, thread, ("", stored.id), "task-9", [write])
+    pending_writes.put(conn, thread, ("", stored.id), "task-9", [replace(write, **parts)])
 
 
 def in_a_blob(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
@@ -185,13 +185,9 @@ def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("part", [{"path": 5}, {"index": "0"}, {"channel": 5}], ids=str)
 def test_a_pending_write_of_no_known_form_is_named(saver: Any, part: dict[str, Any]) -> None:
-    """Writes are ordered by path and number, so that a path or a number of another type could not be compared."""
+    """Pending writes are sorted by path and number, and values of other types could not be compared."""
     with saver.database.write() as conn:
-        thread = saver.store.thread(conn, "t")
-        stored = checkpoint_rows.find(conn, thread, "", None)
-        assert stored is not None
-        write = pending_writes.Write("", "task-9", 0, "short", [0, "null", b""], row="")
-        pending_writes.put(conn, thread, ("", stored.id), "task-9", [replace(write, **part)])
+        in_a_write(saver, conn, "null", b"", **part)
     with pytest.raises(RowError, match=NAMED):
         read(saver)
 

@@ -371,7 +371,7 @@ class Died(BaseException):
 
 
 async def dies_when_paid(go: Drive, graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a run die after its summary has been stored."""
+    """Start a run that stops with an error as soon as its summary has been stored."""
     records = records_of(graph)
     record = records.record_summary
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +137,15 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("opening", "told"),
     [
-        (SqliteSaver, 'SqliteSaver .*database="sqlite:.*database="memory"'),
-        (SQLAlchemySaver, 'parent graph .*database=saver.database.*database="memory"'),
+        (partial(SqliteSaver.from_conn_string, ":memory:"), 'SqliteSaver .*database="sqlite:.*database="memory"'),
+        (partial(SQLAlchemySaver.from_url, "memory"), 'parent graph .*database=saver.database.*database="memory"'),
     ],
 )
-def test_a_node_of_a_parent_with_durable_threads_needs_a_database(kind: Any, told: str, tmp_path: Path) -> None:
-    """The parent's threads would outlive the snapshots that the compaction graph holds in memory."""
-    with kind.from_conn_string(str(tmp_path / "a.db")) if kind is SqliteSaver else kind.from_url("memory") as saver:
+def test_a_node_of_a_parent_with_durable_threads_needs_a_database(opening: Any, told: str) -> None:
+    """The parent's threads would still be there after the snapshots in the compaction graph's memory are lost."""
+    with opening() as saver:
         saver.setup()
         for database in (None, "memory"):
             inner = create_compaction_graph(

@@ -224,7 +224,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 @pytest.mark.requirement("S0.6")
 async def test_a_draft_that_no_longer_fits_because_messages_changed_is_stale(go: Drive) -> None:
-    """The gate refuses it, because a message that another writer changed is longer now: no failure of the level."""
+    """The gate refuses the draft because another writer has made a message longer; the summarizer did not fail."""
     longer = HumanMessage(filler(600), id="question")
     graph = await changed_before_the_commit(go, longer)
     row = ledger(graph)[0]

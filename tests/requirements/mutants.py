@@ -15,7 +15,7 @@ and how many more the tests beside them do: those of one function that no line o
 Changes that have no effect (an unreachable default) cannot be noticed: those that are listed with a reason in
 `without_effect.toml` are not drawn. Code that runs at import (constants, defaults of settings) or in a child process
 is never changed. When the minutes are over, no further change is tried. The minutes do not include the recording.
-With `--jobs 2`, two changes are tried at the same time, each in a copy of its own.
+With `--jobs 2`, two changes are tried at the same time, each in its own copy of the project.
 A seed draws other changes after the product, a mark or the list of changes without effect has changed.
 
 With `--named`, the changes of `NAMED` are tried instead, each against the tests that are marked with its line alone.
@@ -299,9 +299,9 @@ def named(copy: Copy) -> list[Mutant]:
 
 
 def tried(chosen: Sequence[Mutant], minutes: float, copies: Sequence[Copy]) -> list[str]:
-    """Try changes until the minutes are over; print one line for each, and return who noticed it.
+    """Try changes until the minutes are over; print one line for each change, and return who noticed it.
 
-    As many changes are tried at the same time as there are copies.
+    There is one worker process for each copy, so as many changes are tried at the same time as there are copies.
     """
     for name in HEAVY:
         import_module(name)
@@ -349,7 +349,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--draw", type=int, default=60)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, choices=range(1, 65), metavar="1-64")
     parser.add_argument("--named", action="store_true")
     parser.add_argument("paths", nargs="*", default=["tests/"])
     given = parser.parse_args()

@@ -113,13 +113,13 @@ class InSmallLetters:
         return self.inner.dumps_typed(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value of these bytes."""
+        """Return the value that was serialized to these bytes."""
         return self.inner.loads_typed(data)
 
 
 @pytest.mark.requirement("S3.21")
 def test_a_filter_compares_what_an_own_serializer_gives_back() -> None:
-    """Such metadata has no hashes, because the serializer may change a value."""
+    """The row of such a checkpoint has no hashes, because an application's serializer may change a value."""
     with SQLAlchemySaver.from_url("memory", serde=InSmallLetters()) as saver:
         saver.setup()
         stored = id_of(Steps(saver, "t").put({"x": 1}, user="Ann"))

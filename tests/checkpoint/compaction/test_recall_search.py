@@ -496,7 +496,7 @@ def test_many_threads_search_at_once(memory: CompactionRecords) -> None:
 def test_the_score_of_a_message_is_the_sum_over_the_words_of_the_query(
     records: CompactionRecords, thread_id: str
 ) -> None:
-    """A message with both words has the score that it has for the one, and that for the other."""
+    """For a query of two words, the score is the sum of the scores for each word alone."""
     said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(20)]
     said[5] = HumanMessage("harbor lighthouse", id="both")
     archive(records, thread_id, said)

@@ -41,7 +41,7 @@ def test_a_thread_without_a_row_is_remembered_as_absent_alone() -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_the_threads_without_a_row_that_were_looked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as of the threads with a row, so that threads that nobody begins take no memory."""
+    """Their number has a limit, so that reading many unknown threads does not fill the memory."""
     monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)
     held = RememberedThreads()
     for name in "abc":

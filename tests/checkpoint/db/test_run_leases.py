@@ -49,7 +49,7 @@ def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None
 
 @pytest.mark.requirement("S3.21")
 def test_a_lease_has_the_name_that_other_versions_give_it(clock: Clock) -> None:
-    """Processes of several versions may use one database, and each must see the leases of the others."""
+    """Several versions of the package may use one database, and each must find the leases of the others."""
     database = Database.open("memory")
     database.setup()
     leases, first, waiting = StoredRunLeases(database, clock), RunLease("t"), RunLease("t")

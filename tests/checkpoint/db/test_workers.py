@@ -290,7 +290,6 @@ async def test_a_call_under_way_is_finished_before_the_process_exits(
 ENDS = """
 import asyncio, sys, threading, time
 from langgraph_compaction.checkpoint.db import workers
-from langgraph_compaction.checkpoint.db.connections import OwnEngine
 
 workers.EXIT_S = float(sys.argv[1])
 mine, begun = workers.Workers(lambda: 2), threading.Event()
@@ -328,7 +327,6 @@ def test_a_process_ends_with_a_database_that_hangs(tmp_path: Path) -> None:
 import asyncio
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver
 from langgraph_compaction.checkpoint.db import workers
-from langgraph_compaction.checkpoint.db.connections import OwnEngine
 workers.EXIT_S = 0.3
 saver = AsyncSQLAlchemySaver("sqlite:///{file}")
 

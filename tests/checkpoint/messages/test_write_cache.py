@@ -273,7 +273,7 @@ def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[st
 
 @pytest.mark.requirement("S3.21")
 def test_what_ended_turns_knew_is_forgotten() -> None:
-    """Also within the limits, and also by the turn that began first: nothing of it could be known again."""
+    """It is forgotten within the limits too, and also if the turn that began first is the next to write."""
     there = turns()
     for number in range(50):
         there.put(f"t{number}")

@@ -64,7 +64,7 @@ def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told)
 
 @pytest.mark.requirement("S4.37")
 def test_an_attempt_in_the_threads_line_stands_there_whatever_its_clock_said(every: Told) -> None:
-    """The clock of the process that compacted may be wrong; it places only what has no checkpoint in the line."""
+    """A process may have a wrong clock, so its time only places attempts without a checkpoint in the line."""
     data = read(every.saver, THREAD)
     early = replace(data, attempts=[replace(row, started_at=0.0) for row in data.attempts])
     assert [attempt["at"] for attempt in report_of(early, WORDS)["attempts"]] == [0, 0, 2, 3, 0]

@@ -75,7 +75,7 @@ def test_the_request_holds_what_both_have_made_of_it(
 
 @pytest.mark.requirement("S1.41")
 def test_messages_without_ids_have_the_same_ids_in_each_call() -> None:
-    """A call that is tried again is given the messages of the first, and those that were added."""
+    """If a middleware calls the model again, the messages have the ids of the first call, also those it added."""
     said: list[AnyMessage] = [HumanMessage("a"), HumanMessage("b")]
     request: ModelRequest[Any] = ModelRequest(
         model=ScriptedModel(), messages=[*said, HumanMessage("added")], state={"messages": said}

@@ -160,7 +160,7 @@ def test_bulk_that_is_no_long_text_becomes_one(given: dict[str, Any]) -> None:
 
 @pytest.mark.requirement("S0.12")
 def test_shortened_arguments_may_be_as_long_as_the_threshold() -> None:
-    """Only one token more, and the beginning of their JSON takes their place."""
+    """Arguments that have one token more are replaced by the beginning of their JSON."""
     given = calling({"text": words(2_000), "numbers": list(range(60))})
     args = clip(given).tool_calls[0]["args"]
     size = COUNTER.text(arguments_json(args))

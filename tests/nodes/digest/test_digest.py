@@ -269,7 +269,7 @@ def test_an_entry_may_fill_the_record_to_its_last_byte(
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("worth", "kept"), [(0.0, 0.001), (0.0004, 0.001), (0.0016, 0.002), (2.4, 2.4)])
 def test_a_record_keeps_a_worth_to_a_thousandth(worth: float, kept: float) -> None:
-    """A smaller worth is kept as a thousandth and never becomes 0."""
+    """A worth is rounded to thousandths, but never to 0."""
     _, [entry] = unpack(pack([Entry("Rules", 3, worth, "No seat at the back.")], [0], 4, 1_000))
     assert entry.worth == kept
 

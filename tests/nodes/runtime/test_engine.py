@@ -316,9 +316,9 @@ def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kep
 
 @pytest.mark.requirement("S3.23")
 def test_the_shortest_summary_is_that_of_the_last_level() -> None:
-    """Its size includes the sentence about a removed step; new system messages leave room for this size.
+    """Its size is that of its message, of a text of twelve tokens, and of the sentence about a removed step.
 
-    Its text, in the shortest form, has twelve tokens.
+    New system messages must leave room for this size.
     """
     for plain in (call(200), call(200, 1.5)):
         last = demand(plain, trigger="manual", before=300, last=True)

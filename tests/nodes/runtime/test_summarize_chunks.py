@@ -53,7 +53,7 @@ def settled(
     kept: Mapping[int, AnyMessage] = MappingProxyType({}),
     **chosen: Any,
 ) -> WrittenSummary:
-    """Summarize these messages but those that are kept, by index in their new form; so many words shown at once."""
+    """Summarize all messages but those in `kept`, by index in their new form; a call shows `limit` words at most."""
     chosen = {"context_window": 10_000, "output_reserve": 0, "summary_input_tokens": limit, **chosen}
     settings = CompactionSettings.model_validate(chosen)
     call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))

@@ -55,7 +55,7 @@ def test_unread_results_stay_whole_where_they_fit() -> None:
 
 @pytest.mark.requirement("S2.1")
 def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> None:
-    """Its choice adds to theirs, by the indexes of the whole conversation."""
+    """Its choice is added to theirs, with the indexes of the whole conversation."""
     seen = list[list[str | None]]()
 
     def oldest(held: Selector, _: Demand) -> Iterator[Choice]:
