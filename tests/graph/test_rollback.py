@@ -12,6 +12,7 @@ from langgraph_compaction.nodes import Reply
 from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
+    SMALL,
     SUMMARY,
     THREAD,
     Clock,
@@ -23,6 +24,7 @@ from tests.graph.harness import (
     frozen,
     full,
     ledger,
+    request_tokens,
     rounds,
     said,
     standing,
@@ -321,3 +323,18 @@ async def test_the_row_of_a_run_that_died_is_closed_by_the_next_attempt(go: Driv
     assert verdicts(graph) == ["abandoned", "committed"]
     known = [one.config["configurable"]["checkpoint_id"] for one in graph.get_state_history(CONFIG)]
     assert ledger(graph)[1].checkpoint_id in known
+
+
+@pytest.mark.requirement("S0.6")
+@pytest.mark.parametrize(("over", "answered"), [(0, True), (1, False)])
+async def test_beside_an_open_draft_an_input_up_to_the_limit_is_answered(
+    go: Drive, clock: Clock, over: int, *, answered: bool
+) -> None:
+    """A run of this process opened the draft and may go on; an input that exceeds the limit rolls it back."""
+    model = calm()
+    graph = agent(model, now=clock)
+    await go.invoke(graph, full(), interrupt_before=["summarize"])
+    held = request_tokens(values(graph)["messages"])
+    await go.invoke(graph, said(filler(SMALL["context_window"] - held - 4 + over)))
+    assert verdicts(graph) == ([None] if answered else ["recovered", "committed"])
+    assert len(model.received) == 1

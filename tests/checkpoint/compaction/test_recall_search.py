@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -10,9 +11,8 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database, Databas
 from langgraph_compaction.checkpoint.compaction import recall_search, search_index
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.compaction.search_index import INDEXES, SearchIndexes
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
+from langgraph_compaction.checkpoint.messages.message_store import MessageStore, Thread
 from tests.checkpoint.samples import key_of, opening
 
 SAID: list[AnyMessage] = [
@@ -156,6 +156,22 @@ def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_
     assert one.handle == handle(SAID[2])
     assert (one.compaction_id, one.archived_at) == (later, 9.0)
     assert records.recall(thread_id, one.handle) == SAID[2]
+
+
+@pytest.mark.requirement("S2.51")
+def test_a_handle_of_two_messages_finds_the_newest(
+    records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hashes can begin alike: one message is returned, and one that is not archived does not count."""
+    archive(records, thread_id)
+    real = MessageStore.find_by_hash
+
+    def alike(store: MessageStore, conn: sa.Connection, thread: Thread, _: bytes) -> list[int]:
+        newest, older = (bytes.fromhex(handle(SAID[number])) for number in (4, 2))
+        return [10**6, *real(store, conn, thread, newest), *real(store, conn, thread, older)]
+
+    monkeypatch.setattr(MessageStore, "find_by_hash", alike)
+    assert [one.message.id for one in records.by_handle(thread_id, handle(SAID[2]))] == ["m4"]
 
 
 @pytest.mark.requirement("S2.51")

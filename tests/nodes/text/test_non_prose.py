@@ -129,3 +129,11 @@ def test_a_loop_is_no_summary(text: str) -> None:
 def test_a_list_of_similar_lines_is_no_loop(text: str) -> None:
     """Each line has other content."""
     assert not is_repetitive(text)
+
+
+@pytest.mark.requirement("S0.24")
+def test_a_short_text_is_judged_from_its_first_character() -> None:
+    """At most 400 characters are judged as a whole, also where they would be a loop without the first one."""
+    text = "Xq" + "ha " * 24
+    assert is_repetitive(text[1:])
+    assert not is_repetitive(text)

@@ -173,6 +173,16 @@ def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> Non
     assert {len(choice.drop) for choice in faithful(selector, less)} == {1, 2, 4, 5}
 
 
+@pytest.mark.requirement("S3.23")
+@pytest.mark.parametrize(("missing", "first"), [(0, 0), (1, 1)])
+def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int) -> None:
+    """With one token less, a message must leave."""
+    selector = chooser([user("one two"), AIMessage("three four"), user("five"), AIMessage("six")])
+    every = selector.tokens(frozenset(), {})
+    demand = Demand(before=every, ceiling=every, aim=every - missing, summary=0)
+    assert len(next(faithful(selector, demand)).drop) == first
+
+
 @pytest.mark.requirement("S3.23", "S4.40")
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
     """The last three choices fill half of the aim and all of it beside a summary, and all of it without a summary."""
