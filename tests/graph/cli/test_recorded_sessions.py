@@ -75,6 +75,7 @@ def test_pi_blocks_become_content_blocks(tmp_path: Path) -> None:
     """Thinking, several texts and images stay apart, in their order."""
     blocks = [
         {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+        {"type": "thinking", "thinking": "no signature"},
         {"type": "text", "text": "one"},
         {"type": "text", "text": "two"},
     ]

@@ -361,4 +361,5 @@ async def test_a_refusal_is_raised_once(go: Drive) -> None:
     with pytest.raises(MessageRefusedError):
         await go.invoke(graph, said(filler(1_200), "large"))
     assert (await go.invoke(graph, said("blocked")))["messages"][-1].text == "not here"
+    assert standing(graph)["step"] == "end"
     assert (await go.invoke(graph, said("hi")))["messages"][-1].text == "done"
