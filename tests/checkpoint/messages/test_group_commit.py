@@ -118,6 +118,18 @@ def test_who_waits_is_written_with_who_writes(database: Database, together: Grou
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize(("writers", "transactions"), [(17, 1), (18, 2)])
+def test_a_transaction_holds_sixteen_others_at_most(
+    database: Database, together: GroupCommit, thread_id: str, writers: int, transactions: int
+) -> None:
+    """One writer more makes a transaction of its own, after them."""
+    with commits(database) as counted:
+        found = meet(together, [(thread_id, say(number)) for number in range(writers)])
+    assert [one.result() for one in found] == [((number, 1),) for number in range(writers)]
+    assert len(counted) == transactions
+
+
+@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("culprit", range(3))
 def test_an_error_reaches_only_who_caused_it(
     database: Database, together: GroupCommit, thread_id: str, culprit: int
