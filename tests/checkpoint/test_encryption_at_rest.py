@@ -63,6 +63,7 @@ def readable(saver: Any) -> bool:
     return any(word in held for word in (MARKER.encode(), MARKER.encode("utf-16-le"), b"white rabbit"))
 
 
+@pytest.mark.requirement("S3.21")
 def test_nothing_said_or_stored_is_readable_in_the_database(own_url: str) -> None:
     """With keys neither messages nor values, metadata, writes, summaries or ledger texts are in the raw database."""
     with opened(own_url) as saver:
@@ -78,6 +79,7 @@ def test_nothing_said_or_stored_is_readable_in_the_database(own_url: str) -> Non
         assert records.history("t")[0].detail == MARKER
 
 
+@pytest.mark.requirement("S3.21")
 def test_every_sealed_column_is_encrypted(own_url: str) -> None:
     """No row of an encrypted database is only compressed, nor hides behind a checksum alone."""
     with opened(own_url) as saver:
@@ -89,6 +91,7 @@ def test_every_sealed_column_is_encrypted(own_url: str) -> None:
                 assert starts == {b"\x02\x02k1"}, str(column)
 
 
+@pytest.mark.requirement("S3.21")
 def test_no_digest_that_anyone_can_compute_is_in_the_database(own_url: str) -> None:
     """Who guesses what was said cannot find it confirmed: no digest of a message, a list or a summary's input."""
     with opened(own_url) as saver:
@@ -100,6 +103,7 @@ def test_no_digest_that_anyone_can_compute_is_in_the_database(own_url: str) -> N
     assert not [one for one in known if one.encode() in held or bytes.fromhex(one) in held]
 
 
+@pytest.mark.requirement("S3.21")
 def test_without_keys_it_is_readable(tmp_path: Path) -> None:
     """Encryption is what hides it: a database without keys holds short values as they are."""
     with opened(f"sqlite:///{tmp_path / 'a.db'}", None) as saver:
@@ -134,6 +138,7 @@ def test_a_copy_of_an_encrypted_thread_has_hashes_of_its_own(own_url: str) -> No
             assert len(set(hashes)) == len(hashes) > 1
 
 
+@pytest.mark.requirement("S3.21")
 def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) -> None:
     """Hashes and bodies of the same conversation differ from thread to thread, and from what anyone can compute."""
     with opened(own_url) as saver:

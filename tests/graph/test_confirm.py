@@ -48,6 +48,7 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     await go.invoke(graph, full())
     asked = question(graph)
     assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
+    assert asked["answers"] == ["accept", "decline", {"accept": True, "focus": "what to keep above all"}]
     assert asked["messages_leaving"] == 14
     assert asked["tokens_after_about"] < 500
     assert json.loads(json.dumps(asked)) == asked, "Studio and any other client read it as JSON"

@@ -114,6 +114,18 @@ def test_a_lease_has_a_length(holder: SQLAlchemySaver, thread_id: str, ttl: floa
 
 
 @pytest.mark.requirement("S3.21")
+@pytest.mark.parametrize("ttl", [0.5, 86_400])
+def test_a_lease_lasts_a_day_at_most(
+    holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, ttl: float, clock: Clock
+) -> None:
+    """It may also be shorter than a second."""
+    with holder.lease(thread_id, ttl=ttl):
+        clock.time += 0.9 * ttl
+        with pytest.raises(LeaseError), other.lease(thread_id):
+            pytest.fail("it was leased twice")
+
+
+@pytest.mark.requirement("S3.21")
 async def test_a_lease_reaches_what_is_called_inside_it(database: Database, thread_id: str) -> None:
     """A graph run inside a lease writes from LangGraph's background tasks; one outside is refused."""
     saver = AsyncSQLAlchemySaver(database)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import ConflictError, Database, Keyring, KeyringError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.run_leases import RunLease, StoredRunLeases
-from langgraph_compaction.checkpoint.db.thread_row import cache_threads, take_cached_threads
+from langgraph_compaction.checkpoint.db.thread_row import KNOWN_ROWS, cache_threads, note, take_cached_threads
 from langgraph_compaction.checkpoint.errors import LeaseError, RowError
 from tests.checkpoint.contract.steps import Steps, ids, where
 from tests.checkpoint.listening import statements
@@ -172,3 +172,14 @@ def test_what_failed_is_not_taken_for_what_stands(file: str) -> None:
         assert asked(saver, steps, 3) == 1
         assert asked(saver, steps, 4) == 0
         assert [len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(steps.start)] == [4, 3, 2, 1]
+
+
+@pytest.mark.requirement("S3.21")
+def test_the_rows_that_were_noted_last_stay_known() -> None:
+    """A row that is noted again counts as new."""
+    known: dict[int, int] = {}
+    for key in range(KNOWN_ROWS):
+        note(known, key, 1)
+    note(known, 0, 2)
+    note(known, KNOWN_ROWS, 1)
+    assert known == {0: 2, **dict.fromkeys(range(2, KNOWN_ROWS + 1), 1)}

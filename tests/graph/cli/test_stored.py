@@ -123,6 +123,8 @@ def test_checkpoints_are_listed_newest_first(kept: str) -> None:
         found = list(saver.list(config("resumed")))
     rows = lines("checkpoints", "resumed", "--db", kept)
     assert [row["checkpoint_id"] for row in rows] == [one.checkpoint["id"] for one in found]
+    assert [row["writes"] for row in rows] == [len(one.pending_writes or []) for one in found]
+    assert any(row["writes"] for row in rows)
     assert [row["parent_id"] for row in rows if row["source"] == "input"] == [None, None]
     root = lines("checkpoints", "resumed", "--db", kept, "--namespace", "")
     assert 0 < len(root) < len(rows)

@@ -200,6 +200,19 @@ def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> Non
 
 
 @pytest.mark.requirement("S4.37")
+def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
+    """A conversation that was written into the state is answered before any run had an input."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        graph = agent(ScriptedModel(), checkpointer=saver)
+        graph.update_state(CONFIG, said("hello"), as_node="__start__")
+        graph.invoke(None, CONFIG)
+        graph.invoke(said("and now?"), CONFIG)
+        requests = report_of(read(saver, THREAD), WORDS)["requests"]
+    assert [one["turn"] for one in requests] == [1, 1]
+
+
+@pytest.mark.requirement("S4.37")
 def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     """However many checkpoints hold a message, its row is read once."""
     asked: list[str] = []

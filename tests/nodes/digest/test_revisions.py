@@ -152,6 +152,13 @@ def test_a_word_is_known_in_its_other_forms(rule: str, later: str) -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_long_word_is_compared_by_its_first_five_letters() -> None:
+    """Words of eight letters or more need one letter more in common than shorter ones."""
+    text = told("Hello.", "Never call the customer.", "Customs forms are fine now.").text
+    assert "- Never call the customer.\n" in text
+
+
+@pytest.mark.requirement("S3.23")
 def test_later_words_about_one_rule_gather_beside_it() -> None:
     """The newest words stand last; the rule is never repeated, and none of its later words voids it alone."""
     one = told("Hello. Never restart the database.")
