@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from langgraph_compaction.checkpoint import (
+    AsyncSQLAlchemySaver,
     CheckpointError,
     CompactionRecords,
     Database,
@@ -145,6 +146,17 @@ def test_a_saver_closes_only_a_database_that_it_opened() -> None:
     own.setup()
     own.close()
     assert not sa.inspect(own.database.engine).has_table("compaction_thread")
+
+
+@pytest.mark.requirement("S3.21")
+async def test_a_saver_of_a_url_closes_its_database_at_the_end() -> None:
+    """The synchronous and the asynchronous one: what an engine in memory held is gone."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+    async with AsyncSQLAlchemySaver.from_url("memory") as other:
+        await other.setup()
+    for database in (saver.database, other.database):
+        assert not sa.inspect(database.engine).has_table("compaction_thread")
 
 
 @pytest.mark.requirement("S3.21")

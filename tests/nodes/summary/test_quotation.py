@@ -40,6 +40,16 @@ def test_only_pieces_with_new_identifiers_are_quoted() -> None:
 
 
 @pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(("characters", "is_whole"), [(160, True), (161, False)])
+def test_a_short_message_is_quoted_whole(characters: int, *, is_whole: bool) -> None:
+    """Of a message with more than 160 characters, only the piece with the identifier is quoted."""
+    said = AIMessage("The invoice is INV-77. ".ljust(characters - 1, "a") + ".")
+    assert len(said.text) == characters
+    (passage,) = passages(said)
+    assert (passage.text == said.text) is is_whole
+
+
+@pytest.mark.requirement("S2.51")
 def test_an_identifier_is_quoted_once() -> None:
     """From the message that was found best."""
     first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
