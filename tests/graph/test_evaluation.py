@@ -282,6 +282,7 @@ def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
 def test_the_interval_is_of_the_runs_and_always_the_same() -> None:
     """Wide for few runs that differ, and nothing for one."""
     assert interval([(1, 1)]) == (1.0, 1.0)
+    assert interval([(0, 0)]) == (0.0, 0.0), "no trials are no hits"
     low, high = interval([(0, 4), (4, 4), (2, 4), (4, 4)])
     assert low < 0.6 < high
     assert interval([(0, 4), (4, 4), (2, 4), (4, 4)]) == (low, high)

@@ -17,6 +17,7 @@ from langgraph_compaction.checkpoint.compaction.search_terms import identifier_t
         ("单", ["单"]),
         ("订单12号", ["订单", "12", "号"]),
         ("Straße ＡＢＣ", ["strass", "abc"]),
+        ("ɏcats ɐcats", ["ɏcat", "ɐcats"]),
         ("don’t stop", ["don't", "don", "t", "stop"]),
         ('"quoted" (x) OR NOT * ^ NEAR(', ["quot", "x", "or", "not", "near"]),
         ("", []),

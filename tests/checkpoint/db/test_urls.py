@@ -120,6 +120,8 @@ def test_a_password_in_a_drivers_words_is_covered() -> None:
     database = Database(sa.create_engine(f"postgresql+psycopg://u:{QUOTED}@h/d"))
     error = SQLAlchemyOperationalError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
     assert database._text(error) == "no entry for u with ***"
+    without = Database(sa.create_engine("postgresql+psycopg://u@h/d"))
+    assert without._text(ValueError("None of them answers")) == "None of them answers"
 
 
 @pytest.mark.requirement("S3.21")

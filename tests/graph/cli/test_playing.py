@@ -45,6 +45,13 @@ def test_a_request_is_paired_by_position(name: str) -> None:
 
 
 @pytest.mark.requirement("S3.23")
+def test_a_recorded_tool_without_a_schema_takes_no_arguments() -> None:
+    """A provider refuses a schema that is no object."""
+    tools = Playback(Recording(name="r", messages=[], tools=[{"function": {"name": "now"}}])).tools()
+    assert tools.tools_by_name["now"].tool_call_schema == {"type": "object", "properties": {}}
+
+
+@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [

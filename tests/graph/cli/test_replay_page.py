@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.graph.cli.output.replay_page import page
+from langgraph_compaction.graph.cli.output.replay_page import WIDE, page
 from langgraph_compaction.graph.lab.replay.replay_report import Report
 
 ROWS = [
@@ -54,6 +54,14 @@ def test_every_word_is_whole(width: int) -> None:
     for row in ROWS:
         reason = row[3].replace(":", ": ").split()
         assert {row[0], row[2], f"{row[4]:,}", *filter(None, [row[1], *reason])} <= set(words)
+
+
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize(("width", "gap"), [(WIDE - 1, 0), (WIDE, 1)])
+def test_in_a_wide_terminal_columns_are_further_apart(width: int, gap: int) -> None:
+    """From 90 columns on, one more space stands between two columns."""
+    (headings,) = (line for line in shown(replace(REPORT, attempts=[attempt(*ROWS[-1])]), width) if "floor" in line)
+    assert f"blocks{' ' * (1 + gap)}floor" in headings
 
 
 @pytest.mark.requirement("S4.37")

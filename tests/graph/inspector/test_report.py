@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
+from tests.checkpoint.samples import key_of, opening
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -229,6 +230,17 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     before = stamp(told.saver, THREAD)
     assert stamp(told.saver, THREAD) == before != ""
     told.say("more")
+    assert stamp(told.saver, THREAD) != before
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_stamp_changes_with_an_attempt_of_the_thread_alone(told: Told) -> None:
+    """An attempt of another thread does not count."""
+    records = CompactionRecords(told.saver.database)
+    before = stamp(told.saver, THREAD)
+    records.note(key_of("another", []), Outcome(verdict="noop", now=1.0), **opening())
+    assert stamp(told.saver, THREAD) == before
+    records.note(key_of(THREAD, []), Outcome(verdict="noop", now=1.0), **opening())
     assert stamp(told.saver, THREAD) != before
 
 
