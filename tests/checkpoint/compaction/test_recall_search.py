@@ -367,7 +367,7 @@ def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords
         thread = records.store.find(conn, thread_id, lock=False)
         assert thread is not None
         with INDEXES.open(conn, thread, set(range(3))) as index:
-            assert (index.held, index.originals) == ({}, [])
+            assert (index.held, index.originals, index.counts(["oslo"])) == ({}, [], {})
     assert first(records, thread_id, "oslo") == "m2"
 
 

@@ -239,6 +239,13 @@ def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], se
     assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
 
 
+@pytest.mark.requirement("S4.37")
+def test_an_error_is_one_line_where_no_person_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a script which keeps the output finds the whole error by searching it."""
+    Terminal().error("It broke off. " * 20)
+    assert len(capsys.readouterr().out.strip().splitlines()) == 1
+
+
 @pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     ("sizes", "told"), [({"tokens_after_about": 1_200}, ["About 1,200 would be left."]), ({}, [])]

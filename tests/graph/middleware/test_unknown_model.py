@@ -17,6 +17,7 @@ from langgraph_compaction.graph import (
     OverLimitError,
     RequestError,
     SettingsError,
+    UnknownWindowError,
 )
 from langgraph_compaction.graph.middleware import CompactingState, CompactionMiddleware
 from langgraph_compaction.nodes.testing import calls
@@ -50,6 +51,14 @@ async def test_a_limit_of_calls_ends_the_run_after_a_compaction(go: Drive) -> No
     assert "Model call limits exceeded" in result["messages"][-1].text
     assert "committed" in verdicts(graph)
     assert len(values(graph)["messages"]) < len(full()["messages"])
+
+
+@pytest.mark.requirement("S1.41")
+async def test_a_model_without_a_window_is_named(go: Drive) -> None:
+    """The error tells which model's window is not known, and which setting gives it."""
+    graph = assistant(ScriptedModel(replies=["noted"]))
+    with pytest.raises(UnknownWindowError, match=r"no context window is known for scripted: .*context_window"):
+        await go.invoke(graph, said("hello"))
 
 
 @pytest.mark.requirement("S2.51")

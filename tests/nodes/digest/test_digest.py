@@ -16,6 +16,7 @@ from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.digest.digest import Digest, digest, weighted_entries
 from langgraph_compaction.nodes.digest.entry import Entry, pack, record_bytes, record_limit, unpack
+from langgraph_compaction.nodes.digest.rules_and_requests import earlier_lines
 from langgraph_compaction.nodes.digest.step_extraction import steps
 from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
@@ -344,3 +345,11 @@ def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
             hits.append((sum(holds(text, token) for token in real.identifiers), len(real.identifiers)))
     assert len(hits) == 52
     assert ratio(hits) > 0.9
+
+
+@pytest.mark.requirement("S3.23")
+def test_identifiers_make_an_earlier_line_worth_more() -> None:
+    """The first four of them."""
+    lines = "\n".join("seen: " + " ".join(f"KX-10{number}" for number in range(count)) for count in range(6))
+    worths = [entry.worth for entry in earlier_lines(lines, -1)]
+    assert worths == pytest.approx([0.5, 0.65, 0.8, 0.95, 1.1, 1.1])
