@@ -2,10 +2,13 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
@@ -58,3 +61,19 @@ def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
         (found,) = saver.stats(name)
         assert (found.compactions, found.preparations) == (1, 3)
         assert (found.preparations_used, found.preparations_unused) == (1, 1)
+
+
+@pytest.mark.requirement("S3.21")
+def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
+    """The counter of a thread's messages was set back in the database: no figure is told, and nothing is erased."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        config = Steps(saver, "t").put({"messages": talk(3)})
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.thread).values(next_seq=2))
+        for call in (lambda: saver.stats("t"), lambda: saver.prune(["t"])):
+            with pytest.raises(RowError, match="it refers to a message that never existed"):
+                call()
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.thread).values(next_seq=3))
+        assert saver.get_tuple(config) is not None
