@@ -1,5 +1,7 @@
 import asyncio
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from contextvars import Context
 from typing import Any
 
@@ -66,6 +68,31 @@ def test_a_second_lease_waits_for_the_first(
         clock.time += 61
         with other.lease(thread_id):
             put(other, thread_id)
+
+
+@pytest.mark.requirement("S3.21")
+async def test_between_two_tries_a_writer_that_waits_sleeps(
+    holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would keep the database busy. Here the lease is released while it sleeps."""
+    asleep: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        asleep.append(seconds)
+        held.close()
+
+    async def asleep_later(seconds: float) -> None:
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", asleep_later)
+    with ExitStack() as held:
+        held.enter_context(holder.lease(thread_id))
+        with other.lease(thread_id, wait=2):
+            assert asleep == [0.05]
+        held.enter_context(holder.lease(thread_id))
+        async with AsyncSQLAlchemySaver(other.database, now=clock).alease(thread_id, wait=2):
+            assert asleep == [0.05, 0.05]
 
 
 @pytest.mark.requirement("S3.21")
