@@ -20,6 +20,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
+from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 
 from .thread_data import CheckpointData, ThreadData
 
@@ -160,8 +161,8 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
 def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
     """Return the requests of the newest branch, and by checkpoint id the number of requests sent up to a checkpoint.
 
-    A request consists of the messages before an answer that the graph appended, or of all messages in the state when
-    a call of the model failed.
+    A request consists of the messages before an answer that the model gave, or of all messages in the state when a
+    call of the model failed.
     """
     found: list[Request] = []
     answered: dict[str, int] = {}
@@ -174,8 +175,8 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
         usage: Mapping[str, Any] = checkpoint.compaction.get("usage") or {}
         fixed = usage.get("fixed", fixed)
         last = sum(checkpoint.messages[-1]) - 1 if checkpoint.messages else None
-        answer = data.messages[last] if last is not None else None
-        if checkpoint.source == "loop" and isinstance(answer, AIMessage) and last is not None and last not in seen:
+        answer = None if last is None else _answer(data.messages[last])
+        if checkpoint.source == "loop" and answer is not None and last is not None and last not in seen:
             real = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
             counted = fixed + ruler.tokens(checkpoint.messages) - ruler.tokens(((last, 1),))
             found.append(sizes.request(checkpoint, turn, tokens=real or counted, real=bool(real)))
@@ -187,6 +188,11 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
             seen.add(last)
         answered[checkpoint.id] = len(found)
     return found, answered
+
+
+def _answer(message: BaseMessage) -> AIMessage | None:
+    """Return the message if it is an answer of the model, not the one that stands there for a refused message."""
+    return message if isinstance(message, AIMessage) and not str(message.id).startswith(NOT_SENT_ID) else None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
 )
+from langgraph_compaction.nodes.runtime.refusal import not_sent
 
 _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"
@@ -173,13 +174,15 @@ def _checkpoint(reading: ValueDecoder, one: CheckpointRow, writes: Sequence[Writ
         return value if isinstance(value, dict) else {}
 
     about = reading.load(one.metadata, row)
+    compaction = built("compaction")
+    failed = any(write.channel == ERROR and write.path == _MODEL for write in writes)
     return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
         messages=(reading.runs(one.values["messages"], row) if "messages" in one.values else None) or (),
-        compaction=built("compaction"),
+        compaction=compaction,
         memory=built("memory"),
-        failed=any(write.channel == ERROR and write.path == _MODEL for write in writes),
+        failed=failed and not not_sent(compaction),
     )

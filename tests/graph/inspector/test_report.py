@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import handle
-from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph import CompactionThread, MessageRefusedError, RequestError
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
 from tests.checkpoint.samples import key_of, opening
@@ -211,6 +211,29 @@ def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
         graph.invoke(said("and now?"), CONFIG)
         requests = report_of(read(saver, THREAD), WORDS)["requests"]
     assert [one["turn"] for one in requests] == [1, 1]
+
+
+@pytest.mark.requirement("S4.37", "S4.39")
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({**said("hello"), "compaction_request": {"nonsense": 1}}, RequestError),
+        (said(filler(2_000)), MessageRefusedError),
+        (said(filler(2_000)), None),
+    ],
+    ids=["an invalid request", "a refused message", "a refused message with an answer"],
+)
+def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Exception] | None) -> None:
+    """Neither where the run raises an error, nor where it answers for the model."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        graph = agent(ScriptedModel(), checkpointer=saver, on_refusal="raise" if error else "message")
+        graph.invoke(said("hello"), CONFIG)
+        with pytest.raises(error) if error else nullcontext():
+            graph.invoke(given, CONFIG)
+        graph.invoke(said("and now?"), CONFIG)
+        requests = report_of(read(saver, THREAD), WORDS)["requests"]
+    assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, True)]
 
 
 @pytest.mark.requirement("S4.37")
