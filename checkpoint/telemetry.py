@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp
 
 try:
     from opentelemetry import metrics, trace
-except ModuleNotFoundError:  # the extra `otel` is not installed
+except ImportError:  # the extra `otel` is not installed; another package may have left an empty namespace
     metrics = trace = None  # type: ignore[assignment] # each use asks first
 
 _NO_SPAN = nullcontext()

@@ -14,6 +14,7 @@ from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.pin_tags import pins_in
 from ..conversation.request import Meter, sendable
 from ..conversation.transcript import Transcript, all_calls, calls_of
+from ..errors import SettingsError
 from ..events import Counts
 
 MIN_PREVIEW = 8
@@ -282,7 +283,7 @@ class Selector:
         starts = self.view.round_starts
         if not floor or not starts:
             return frozenset()
-        first = starts[-floor] if len(starts) >= floor else starts[0]
+        first = starts[-floor:][0]
         return frozenset(i for i in range(first, len(self.view.messages)) if self.is_dialogue(i))
 
     def is_dialogue(self, index: int) -> bool:
@@ -384,5 +385,11 @@ def _assign_to_sections(drop: frozenset[int], sections: Sequence[frozenset[int]]
 
 
 def _changed_calls(old: AnyMessage, new: AIMessage) -> int:
-    """Return how many calls of a message have changed arguments."""
-    return sum(a.get("args") != b.get("args") for a, b in zip(all_calls(old), all_calls(new), strict=True))
+    """Return how many calls of a message have changed arguments; raise `SettingsError` if a call is gone or added."""
+    before, after = all_calls(old), all_calls(new)
+    if len(before) != len(after):
+        raise SettingsError(
+            f"a strategy shortened message {old.id!r} and changed the number of its tool calls from {len(before)} to "
+            f"{len(after)}: a shortened message must keep all calls, and only their arguments may be shorter"
+        )
+    return sum(a.get("args") != b.get("args") for a, b in zip(before, after, strict=True))

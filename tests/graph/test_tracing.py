@@ -2,6 +2,8 @@
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -450,3 +452,13 @@ async def test_a_preparation_reaches_tracers_alone_of_the_callbacks(
     assert call["trace_id"] == named["model"]["trace_id"]
     assert call["parent_run_id"] == named["model"]["id"]
     assert len(runs.names) == known
+
+
+def test_without_the_api_of_opentelemetry_nothing_is_recorded() -> None:
+    """Also where another package has left an empty folder of that name, from which nothing can be imported."""
+    code = (
+        "import sys, types; sys.modules['opentelemetry'] = types.ModuleType('opentelemetry')\n"
+        "from langgraph_compaction.checkpoint import telemetry\n"
+        "with telemetry.span('a turn'): sys.exit(telemetry.trace is not None)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
