@@ -46,6 +46,12 @@ def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
     return _RESULT[type(message)]
 
 
+def system_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the system messages of a list; most lists have none, which their types tell faster than a loop."""
+    kinds = {kind for kind in {*map(type, messages)} if issubclass(kind, SystemMessage)}
+    return [message for message in messages if type(message) in kinds] if kinds else []
+
+
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
     """Return every tool call of an assistant message, malformed calls last: providers want a result for each."""
     if not is_assistant(message):

@@ -9,13 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import NAMED_CHARACTERS, is_pinned, is_summary
 from ..conversation.tokens import total
+from ..conversation.transcript import system_messages
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
 from .engine import shortest_summary
@@ -54,7 +55,7 @@ def admit(context: NodeContext) -> Admission:
     Raises `SettingsError` if the system prompt and the tools leave no room.
     """
     admitted = context.compaction.get("admitted") or []
-    system = {unit_name([message]): message for message in _system_messages(context)}
+    system = {unit_name([message]): message for message in system_messages(context.messages)}
     new = {name: message for name, message in system.items() if name not in admitted}
     if new and (refused := _too_large(context, system, new)):
         needed = context.meter.scaled(context.meter.overhead + total(context.counter, list(system.values())))
@@ -86,11 +87,6 @@ def pinned_tokens(context: NodeContext, pins: Collection[str] | None = None) -> 
     """
     names = frozenset(map(str, context.memory.get("pins") or () if pins is None else pins))
     return _selector(context, names).pinned_tokens if _may_be_pinned(context, names) else 0
-
-
-def _system_messages(context: NodeContext) -> list[AnyMessage]:
-    kinds = {kind for kind in {*map(type, context.messages)} if issubclass(kind, SystemMessage)}
-    return [message for message in context.messages if type(message) in kinds] if kinds else []
 
 
 def _too_large(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
@@ -24,7 +24,7 @@ from ..conversation.lengths import outlines
 from ..conversation.message_marks import MARK, marked_by_us
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
-from ..conversation.transcript import Transcript
+from ..conversation.transcript import Transcript, system_messages
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
@@ -201,8 +201,7 @@ class NodeContext:
     def _system_tokens(self) -> int:
         if (origin := self._origin) and origin.messages is self.messages:
             return origin._system_tokens  # noqa: SLF001 - another context
-        kinds = {kind for kind in {*map(type, self.messages)} if issubclass(kind, SystemMessage)}
-        return total(self.counter, [one for one in self.messages if type(one) in kinds] if kinds else [])
+        return total(self.counter, system_messages(self.messages))
 
     @cached_property
     def ids(self) -> frozenset[str | None]:

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import ContextExhaustedError
@@ -16,8 +17,9 @@ from langgraph_compaction.nodes.config.settings import CompactionOverrides, Comp
 from langgraph_compaction.nodes.config.triggers import Count, Marker, Own
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, firing
+from langgraph_compaction.nodes.testing import usage
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, filler, full, ledger, rounds, said, values, verdicts
 
 OFF = {"enabled": False}
 
@@ -46,6 +48,19 @@ async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> Non
     CompactionThread(graph, CONFIG).compact()
     assert verdicts(graph) == ["committed"]
     assert (await go.invoke(graph, said("go on")))["messages"][-1].type == "ai"
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("over", [0, 1])
+async def test_a_request_of_exactly_the_limit_is_sent(go: Drive, over: int) -> None:
+    """The messages count, not an answer of 300 tokens of which they show 5: it may have been reasoning."""
+    model = ScriptedModel(replies=[usage(AIMessage("short", id="the-answer"), 486, 300), "ok"])
+    graph = agent(model, enabled=False)
+    await go.invoke(graph, {"messages": rounds(5)[:-1]})
+    text = filler(1_000 - 491 - 4 + over)
+    with pytest.raises(ContextExhaustedError, match="holds 1001 tokens") if over else nullcontext():
+        await go.invoke(graph, said(text))
+    assert len(model.received) == (1 if over else 2)
 
 
 @pytest.mark.requirement("S4.25")
