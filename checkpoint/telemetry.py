@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp
 
 try:
     from opentelemetry import metrics, trace
-except ImportError:  # the extra `otel` is not installed; another package may have left an empty namespace
+except ImportError:  # no extra `otel`: there is no package, or one in which another has left nothing to import
     metrics = trace = None  # type: ignore[assignment] # each use asks first
 
 _NO_SPAN = nullcontext()

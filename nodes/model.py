@@ -10,6 +10,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from .ahead.prepare import prepare_if_due
+from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
 from .conversation.message_marks import refusal
@@ -23,7 +24,6 @@ from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update
-from .runtime.refusal import not_sent
 from .runtime.trigger_and_warning import check
 from .selection.compaction_marker import remove_marker
 from .state import Usage
@@ -40,10 +40,10 @@ def model(context: NodeContext) -> Effects[Update]:
     `on_refusal="raise"`, and `ContextExhaustedError` if the request is over the limit or the provider refuses the
     request a second time.
     """
-    last = not_sent(context.compaction)
+    last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
         raise MessageRefusedError(refusal(context.messages))
-    if last:
+    if last.get("reason") == NO_REQUEST:
         raise RequestError(last["detail"])
     called = context.model
     if called is None:

@@ -18,9 +18,8 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
 )
-from langgraph_compaction.nodes.conversation.message_marks import is_pinned, is_summary
+from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
-from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 
 from .thread_data import CheckpointData, ThreadData
 
@@ -161,8 +160,8 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
 def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
     """Return the requests of the newest branch, and by checkpoint id the number of requests sent up to a checkpoint.
 
-    A request consists of the messages before an answer that the model gave, or of all messages in the state when a
-    call of the model failed.
+    A request consists of the messages before an answer of the model, or of all messages in the state when a call of
+    the model failed.
     """
     found: list[Request] = []
     answered: dict[str, int] = {}
@@ -191,8 +190,8 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
 
 
 def _answer(message: BaseMessage) -> AIMessage | None:
-    """Return the message if it is an answer of the model, not the one that stands there for a refused message."""
-    return message if isinstance(message, AIMessage) and not str(message.id).startswith(NOT_SENT_ID) else None
+    """Return the message if it is an answer of the model; `None` also if this package answered a refused input."""
+    return message if isinstance(message, AIMessage) and not answers_for_model(message) else None
 
 
 @dataclass(frozen=True)

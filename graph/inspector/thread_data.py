@@ -29,11 +29,13 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
 )
-from langgraph_compaction.nodes.runtime.refusal import not_sent
+from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 
 _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"
 """The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
+_NOT_SENT = tuple(f"{kind.__name__}(" for kind in (MessageRefusedError, RequestError))
+"""How errors begin, in the form in which LangGraph stores them, that the node raises instead of calling the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,18 +132,19 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         if thread is None:
             return ThreadData(thread_id=thread_id)
         reading = ValueDecoder(conn, thread, saver.store, saver.serde)
-        stored = [one for one in all_of(conn, thread) if not one.namespace]
-        for one in stored:
-            reading.expect(
-                thread.codec.describe(one.row), [one.values[name] for name in _CHANNELS if name in one.values]
-            )
-        reading.fetch()
+        stored, describe = [one for one in all_of(conn, thread) if not one.namespace], thread.codec.describe
         writes = written(conn, thread, stored)
+        errors = {one.key: [write for write in writes[one.key] if _is_models_error(write)] for one in stored}
+        for one in stored:
+            reading.expect(describe(one.row), [one.values[name] for name in _CHANNELS if name in one.values])
+            for write in errors[one.key]:
+                reading.expect(describe(write.row), [write.value])
+        reading.fetch()
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
         beside = [*snapshots.values(), *archived.values()]
         return ThreadData(
             thread_id=thread_id,
-            checkpoints=[_checkpoint(reading, one, writes[one.key]) for one in stored],
+            checkpoints=[_checkpoint(reading, one, errors[one.key]) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
@@ -166,7 +169,11 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
     return "-".join(map(str, found or ()))
 
 
-def _checkpoint(reading: ValueDecoder, one: CheckpointRow, writes: Sequence[Write]) -> CheckpointData:
+def _is_models_error(write: Write) -> bool:
+    return write.channel == ERROR and write.path == _MODEL
+
+
+def _checkpoint(reading: ValueDecoder, one: CheckpointRow, errors: Sequence[Write]) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
@@ -174,15 +181,14 @@ def _checkpoint(reading: ValueDecoder, one: CheckpointRow, writes: Sequence[Writ
         return value if isinstance(value, dict) else {}
 
     about = reading.load(one.metadata, row)
-    compaction = built("compaction")
-    failed = any(write.channel == ERROR and write.path == _MODEL for write in writes)
+    raised = (str(reading.build(error.value, reading.thread.codec.describe(error.row))) for error in errors)
     return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
         messages=(reading.runs(one.values["messages"], row) if "messages" in one.values else None) or (),
-        compaction=compaction,
+        compaction=built("compaction"),
         memory=built("memory"),
-        failed=failed and not not_sent(compaction),
+        failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

@@ -77,6 +77,15 @@ def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
     return bool(marks(message).get("pinned")) or message.id in pins
 
 
+NOT_SENT_ID = "not-sent-"
+"""The beginning of the id of an answer to messages that were not sent to the model."""
+
+
+def answers_for_model(message: BaseMessage) -> bool:
+    """Whether this package wrote the message in place of the model's answer, because it refused the input."""
+    return str(message.id).startswith(NOT_SENT_ID)
+
+
 def refusal(messages: Sequence[AnyMessage]) -> str:
     """Return the text of the newest line that stands in the place of a refused message; empty if there is none."""
     return next((message.text for message in reversed(messages) if marks(message).get("refused")), "")

@@ -47,7 +47,7 @@ def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
 
 
 def system_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the system messages of a list; most lists have none, which their types tell faster than a loop."""
+    """Return the system messages of a list. Where no type is that of a system message, there is no loop over them."""
     kinds = {kind for kind in {*map(type, messages)} if issubclass(kind, SystemMessage)}
     return [message for message in messages if type(message) in kinds] if kinds else []
 

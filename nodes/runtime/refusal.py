@@ -1,6 +1,6 @@
 """Refuse messages that can never be sent: archive them, put a line in the place of each, and answer for the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,8 @@ from langchain_core.runnables import RunnableLambda
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
-from ..compaction_request import NO_REQUEST
 from ..conversation.item_types import without_pin_mark
-from ..conversation.message_marks import MARK, is_pinned, marks
+from ..conversation.message_marks import MARK, NOT_SENT_ID, is_pinned, marks
 from ..conversation.tokens import total
 from ..conversation.transcript import Transcript, message_id
 from ..errors import MessageRefusedError
@@ -83,20 +82,6 @@ def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
         why=f"{why} it needs {least} tokens",
         what="message",
     )
-
-
-NOT_SENT_ID = "not-sent-"
-"""The beginning of the id of an answer to messages that were not sent to the model."""
-
-
-def not_sent(compaction: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `last` of the channel `compaction` if it refuses the newest input, so that the model is not called.
-
-    The input was a message that is too large, or an invalid `compaction_request`. Otherwise return an empty mapping.
-    """
-    last: Mapping[str, Any] = compaction.get("last") or {}
-    is_refused = last.get("verdict") == "refused" or last.get("reason") == NO_REQUEST
-    return last if is_refused and compaction.get("route") == "end" else {}
 
 
 def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Effects[Update]:

@@ -390,6 +390,6 @@ def _changed_calls(old: AnyMessage, new: AIMessage) -> int:
     if len(before) != len(after):
         raise SettingsError(
             f"a strategy shortened message {old.id!r} and changed the number of its tool calls from {len(before)} to "
-            f"{len(after)}: a shortened message must keep all calls, and only their arguments may be shorter"
+            f"{len(after)}: the shortened copy must have the same calls; only texts and arguments may be shorter"
         )
     return sum(a.get("args") != b.get("args") for a, b in zip(before, after, strict=True))

@@ -53,7 +53,7 @@ async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> Non
 @pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("over", [0, 1])
 async def test_a_request_of_exactly_the_limit_is_sent(go: Drive, over: int) -> None:
-    """The messages count, not an answer of 300 tokens of which they show 5: it may have been reasoning."""
+    """The provider reported 300 tokens for an answer with a text of 5, so the messages are counted instead."""
     model = ScriptedModel(replies=[usage(AIMessage("short", id="the-answer"), 486, 300), "ok"])
     graph = agent(model, enabled=False)
     await go.invoke(graph, {"messages": rounds(5)[:-1]})

@@ -62,6 +62,8 @@ def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written() -
     graph.invoke({"messages": given}, CONFIG)
     row = ledger(graph)[0]
     assert (row.verdict, row.reason) == ("failed_permanent", "selective:SettingsError")
-    assert "changed the number of its tool calls from 1 to 0: a shortened message must keep all calls" in row.detail
+    assert (
+        "changed the number of its tool calls from 1 to 0: the shortened copy must have the same calls" in row.detail
+    )
     assert summarizer.received == []
     assert values(graph)["messages"][:10] == given[:10]

@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Ledge
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
-from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
+from langgraph_compaction.nodes.conversation.message_marks import answers_for_model
 from tests.invariants import check_transition, is_summary
 
 State = dict[str, Any]
@@ -88,7 +88,7 @@ class Watcher:
 
         The replay itself takes the graph's answer to it out again.
         """
-        if before and str(before[-1].id).startswith(NOT_SENT_ID):
+        if before and answers_for_model(before[-1]):
             before = before[:-1]
         names = [message.id for message in before]
         assert [message.id for message in now[: len(before)]] == names, "messages are gone without a commit"

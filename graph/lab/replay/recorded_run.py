@@ -15,11 +15,10 @@ from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
-from langgraph_compaction.nodes.conversation.message_marks import is_real_user
+from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.runtime.admission import SYSTEM_REFUSED
-from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 
 from ...builder import Graph, create_compacting_agent
 from ...window_text import part_of, tokens_or_share
@@ -160,7 +159,7 @@ class Player:
     def _leave_out_answer(self, state: dict[str, Any]) -> None:
         """Remove the graph's own answer to an input that it refused: the recording has another answer."""
         messages: list[BaseMessage] = state.get("messages", [])
-        if messages and str(messages[-1].id).startswith(NOT_SENT_ID):
+        if messages and answers_for_model(messages[-1]):
             gone = RemoveMessage(id=str(messages[-1].id))
             self.graph.update_state(self.config, {"messages": [gone]}, as_node="model")
 

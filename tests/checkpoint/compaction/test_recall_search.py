@@ -159,10 +159,10 @@ def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_
 
 
 @pytest.mark.requirement("S2.51")
-def test_a_handle_of_two_messages_finds_the_newest(
+def test_of_two_messages_with_one_handle_the_first_archived_one_is_returned(
     records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two hashes can begin alike: one message is returned, and one that is not archived does not count."""
+    """Two hashes can begin alike. The database gives the newest message first, which may not be archived."""
     archive(records, thread_id)
     real = MessageStore.find_by_hash
 

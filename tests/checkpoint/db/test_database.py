@@ -150,7 +150,7 @@ def test_a_saver_closes_only_a_database_that_it_opened() -> None:
 
 @pytest.mark.requirement("S3.21")
 async def test_a_saver_of_a_url_closes_its_database_at_the_end() -> None:
-    """The synchronous and the asynchronous one: what an engine in memory held is gone."""
+    """When the `with` block ends, both savers close their database, so a database in memory is empty afterwards."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
     async with AsyncSQLAlchemySaver.from_url("memory") as other:

@@ -65,7 +65,7 @@ def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
-    """The counter of a thread's messages was set back in the database: no figure is told, and nothing is erased."""
+    """If the counter of a thread's messages is too low, `stats` and `prune` raise an error and change nothing."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
         config = Steps(saver, "t").put({"messages": talk(3)})

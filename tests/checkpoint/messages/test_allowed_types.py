@@ -164,7 +164,9 @@ def test_a_class_that_cannot_be_found_again_is_refused_when_it_is_written() -> N
         city: str
 
     for allow in ([], [Hidden]):
-        with pytest.raises(ValueTypeError, match=f"the module {__name__} has no class Hidden at its top level"):
+        with pytest.raises(
+            ValueTypeError, match=f"the module {__name__} has no class Hidden at its top level; define"
+        ):
             StrictSerializer(allow=allow).dumps_typed(Hidden(city="Paris"))
 
 

@@ -122,7 +122,7 @@ def test_who_waits_is_written_with_who_writes(database: Database, together: Grou
 def test_a_transaction_holds_sixteen_others_at_most(
     database: Database, together: GroupCommit, thread_id: str, writers: int, transactions: int
 ) -> None:
-    """One writer more makes a transaction of its own, after them."""
+    """The first writer's transaction includes 16 waiting writers at most; the 18th writes in a second transaction."""
     with commits(database) as counted:
         found = meet(together, [(thread_id, say(number)) for number in range(writers)])
     assert [one.result() for one in found] == [((number, 1),) for number in range(writers)]

@@ -240,8 +240,13 @@ def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], se
 
 
 @pytest.mark.requirement("S4.37")
-def test_an_error_is_one_line_where_no_person_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """So that a script which keeps the output finds the whole error by searching it."""
+def test_an_error_is_one_line_where_no_person_reads_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the output is not a terminal, no line break is added, so a search of the output finds the whole error."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
     Terminal().error("It broke off. " * 20)
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
 

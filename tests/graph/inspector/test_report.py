@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread, MessageRefusedError, RequestError
@@ -30,6 +30,7 @@ from tests.graph.harness import (
     values,
 )
 from tests.graph.inspector.conftest import Told
+from tests.graph.middleware.agents import agent as langchain_agent
 
 
 def texts(report: Report, seqs: list[int]) -> list[str]:
@@ -202,15 +203,14 @@ def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> Non
 
 @pytest.mark.requirement("S4.37")
 def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
-    """A conversation that was written into the state is answered before any run had an input."""
+    """A conversation that was written into the state is answered before any run has an input."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
         graph = agent(ScriptedModel(), checkpointer=saver)
         graph.update_state(CONFIG, said("hello"), as_node="__start__")
         graph.invoke(None, CONFIG)
-        graph.invoke(said("and now?"), CONFIG)
-        requests = report_of(read(saver, THREAD), WORDS)["requests"]
-    assert [one["turn"] for one in requests] == [1, 1]
+        (request,) = report_of(read(saver, THREAD), WORDS)["requests"]
+    assert (request["turn"], request["answered"]) == (1, True)
 
 
 @pytest.mark.requirement("S4.37", "S4.39")
@@ -224,7 +224,7 @@ def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
     ids=["an invalid request", "a refused message", "a refused message with an answer"],
 )
 def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Exception] | None) -> None:
-    """Neither where the run raises an error, nor where it answers for the model."""
+    """An invalid `compaction_request` or a refused message adds no request, whether the run raises or answers."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
         graph = agent(ScriptedModel(), checkpointer=saver, on_refusal="raise" if error else "message")
@@ -234,6 +234,22 @@ def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Ex
         graph.invoke(said("and now?"), CONFIG)
         requests = report_of(read(saver, THREAD), WORDS)["requests"]
     assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, True)]
+
+
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
+@pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
+def test_a_failed_call_after_a_refused_message_is_a_request(build: Any, keys: Keyring | None) -> None:
+    """The error decides, however long it is, and not what the state says of an earlier turn."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        graph = build(ScriptedModel(replies=["hello", OSError(filler(2_000))]), checkpointer=saver)
+        graph.invoke(said("hello"), CONFIG)
+        graph.invoke(said(filler(2_000)), CONFIG)
+        with pytest.raises(OSError, match="w1999"):
+            graph.invoke(said("and now?"), CONFIG)
+        requests = report_of(read(saver, THREAD), WORDS)["requests"]
+    assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, False)]
 
 
 @pytest.mark.requirement("S4.37")

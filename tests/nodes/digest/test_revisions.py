@@ -153,9 +153,9 @@ def test_a_word_is_known_in_its_other_forms(rule: str, later: str) -> None:
 
 @pytest.mark.requirement("S3.23")
 def test_a_long_word_is_compared_by_its_first_five_letters() -> None:
-    """Words of eight letters or more need one letter more in common than shorter ones."""
-    text = told("Hello.", "Never call the customer.", "Customs forms are fine now.").text
-    assert "- Never call the customer.\n" in text
+    """Two words of eight letters or more with four letters in common are different words."""
+    text = told("Hello.", "Never delay a shipment.", "Shipyard is fine now.").text
+    assert "- Never delay a shipment.\n" in text
 
 
 @pytest.mark.requirement("S3.23")
