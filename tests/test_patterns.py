@@ -221,7 +221,7 @@ def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
 @pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("begun", [1, 2, 199])
 def test_a_piece_ends_before_a_word_that_would_be_cut(begun: int) -> None:
-    """A word that begins among the last 199 characters of a piece is left to the next piece."""
+    """If a word begins in the last 199 characters of a piece, the whole word belongs to the next piece."""
     words = ["a" * (SEARCHED_CHARS - begun - 1), "b" * 200, "c" * SEARCHED_CHARS]
     assert WORD.findall("-".join(words))[:2] == words[:2]
 

@@ -35,7 +35,7 @@ _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"
 """The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
 _NOT_SENT = tuple(f"{kind.__name__}(" for kind in (MessageRefusedError, RequestError))
-"""How errors begin, in the form in which LangGraph stores them, that the node raises instead of calling the model."""
+"""Beginnings of stored errors after which no request was sent: LangGraph stores the `repr` of an exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,8 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         if thread is None:
             return ThreadData(thread_id=thread_id)
         reading = ValueDecoder(conn, thread, saver.store, saver.serde)
-        stored, describe = [one for one in all_of(conn, thread) if not one.namespace], thread.codec.describe
+        describe = thread.codec.describe
+        stored = [one for one in all_of(conn, thread) if not one.namespace]
         writes = written(conn, thread, stored)
         errors = {one.key: [write for write in writes[one.key] if _is_models_error(write)] for one in stored}
         for one in stored:

@@ -78,7 +78,7 @@ def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
 
 
 NOT_SENT_ID = "not-sent-"
-"""The beginning of the id of an answer to messages that were not sent to the model."""
+"""Prefix of the id of an answer that this package writes because it did not send the messages to the model."""
 
 
 def answers_for_model(message: BaseMessage) -> bool:

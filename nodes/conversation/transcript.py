@@ -47,7 +47,8 @@ def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
 
 
 def system_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the system messages of a list. Where no type is that of a system message, there is no loop over them."""
+    """Return the system messages of a list, in order."""
+    # most lists have none, and the set of their types tells so faster than a look at each message
     kinds = {kind for kind in {*map(type, messages)} if issubclass(kind, SystemMessage)}
     return [message for message in messages if type(message) in kinds] if kinds else []
 

@@ -385,7 +385,7 @@ def _assign_to_sections(drop: frozenset[int], sections: Sequence[frozenset[int]]
 
 
 def _changed_calls(old: AnyMessage, new: AIMessage) -> int:
-    """Return how many calls of a message have changed arguments; raise `SettingsError` if a call is gone or added."""
+    """Return the number of calls whose arguments differ; raise `SettingsError` if the number of calls differs."""
     before, after = all_calls(old), all_calls(new)
     if len(before) != len(after):
         raise SettingsError(

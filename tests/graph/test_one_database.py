@@ -144,7 +144,7 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
     ],
 )
 def test_a_node_of_a_parent_with_durable_threads_needs_a_database(opening: Any, told: str) -> None:
-    """The parent's threads would still be there after the snapshots in the compaction graph's memory are lost."""
+    """After a restart, the parent's threads would still exist, but the snapshots in memory would be lost."""
     with opening() as saver:
         saver.setup()
         for database in (None, "memory"):

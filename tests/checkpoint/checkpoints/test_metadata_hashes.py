@@ -119,7 +119,7 @@ class InSmallLetters:
 
 @pytest.mark.requirement("S3.21")
 def test_a_filter_compares_what_an_own_serializer_gives_back() -> None:
-    """The row of such a checkpoint has no hashes, because an application's serializer may change a value."""
+    """The serializer may change a value, so a checkpoint that it wrote has no metadata hashes in its row."""
     with SQLAlchemySaver.from_url("memory", serde=InSmallLetters()) as saver:
         saver.setup()
         stored = id_of(Steps(saver, "t").put({"x": 1}, user="Ann"))

@@ -76,7 +76,7 @@ def test_a_second_lease_waits_for_the_first(
 async def test_between_two_tries_a_writer_that_waits_sleeps(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise it would keep the database busy. Here the lease is released while it sleeps."""
+    """Without a pause, a waiting writer would send queries all the time. Here the lease ends during the pause."""
     asleep: list[float] = []
 
     def sleep(seconds: float) -> None:

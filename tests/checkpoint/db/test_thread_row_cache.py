@@ -176,7 +176,7 @@ def test_what_failed_is_not_taken_for_what_stands(file: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_the_rows_that_were_noted_last_stay_known() -> None:
-    """A row that is noted again counts as new."""
+    """If the limit is exceeded, the row that was noted longest ago is forgotten; noting a row again counts."""
     known: dict[int, int] = {}
     for key in range(KNOWN_ROWS):
         note(known, key, 1)

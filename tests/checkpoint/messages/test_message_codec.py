@@ -42,7 +42,7 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
 
 @pytest.mark.requirement("S3.21")
 def test_a_usual_message_is_built_without_a_search_for_other_types() -> None:
-    """The slower search is needed only for a message with a field whose type is none of msgpack's own."""
+    """Only a message with a value that msgpack has no type for, such as a set, is decoded in the slower way."""
     usual, other = HumanMessage("x", id="1"), HumanMessage("x", id="1", additional_kwargs={"seen": {1, 2}})
     assert loads_plain(dumps(usual)) == usual
     assert loads_plain(dumps(other)) is None

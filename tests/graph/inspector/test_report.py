@@ -203,7 +203,7 @@ def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> Non
 
 @pytest.mark.requirement("S4.37")
 def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
-    """A conversation that was written into the state is answered before any run has an input."""
+    """A message that `update_state` wrote into a new thread is answered by a run without an input."""
     with SQLAlchemySaver.from_url("memory") as saver:
         saver.setup()
         graph = agent(ScriptedModel(), checkpointer=saver)
@@ -240,7 +240,7 @@ def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Ex
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 @pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
 def test_a_failed_call_after_a_refused_message_is_a_request(build: Any, keys: Keyring | None) -> None:
-    """The error decides, however long it is, and not what the state says of an earlier turn."""
+    """The stored error decides, also a long one. The state may still say that an earlier message was refused."""
     with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
         saver.setup()
         graph = build(ScriptedModel(replies=["hello", OSError(filler(2_000))]), checkpointer=saver)
@@ -274,7 +274,7 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
 
 @pytest.mark.requirement("S4.37")
 def test_the_stamp_changes_with_an_attempt_of_the_thread_alone(told: Told) -> None:
-    """An attempt of another thread does not count."""
+    """An attempt of another thread leaves the stamp as it is."""
     records = CompactionRecords(told.saver.database)
     before = stamp(told.saver, THREAD)
     records.note(key_of("another", []), Outcome(verdict="noop", now=1.0), **opening())

@@ -120,5 +120,5 @@ def test_the_marks_of_ours_are_not_redacted() -> None:
 
 @pytest.mark.requirement("S0.34")
 def test_of_a_long_text_with_many_keys_2000_characters_are_read() -> None:
-    """Masking shortens the text, so the 500 characters that are kept may come from more than 500."""
+    """A mask is shorter than the key that it replaces, so the 500 characters to keep may need more than 500."""
     assert masked(f"sk-{'a' * 46} " * 50) == "[secret] " * 40

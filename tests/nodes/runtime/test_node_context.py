@@ -109,7 +109,7 @@ def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext)
 def test_inputs_and_calls_are_counted_from_the_last_compaction(
     context: NodeContext, known: dict[str, Any], turns: int, calls: int, anew: dict[str, int]
 ) -> None:
-    """Before the first compaction, they are counted from the beginning; before a call of the model, it counts too."""
+    """Without a compaction, all inputs and calls count. A commit right before a call counts that call too."""
     later = context.with_state(compaction=known)
     assert later.epoch == known.get("epoch", 0)
     assert later.turns_since_commit == turns

@@ -133,7 +133,7 @@ def test_a_list_of_similar_lines_is_no_loop(text: str) -> None:
 
 @pytest.mark.requirement("S0.24")
 def test_a_short_text_is_judged_from_its_first_character() -> None:
-    """At most 400 characters are judged as a whole, also where they would be a loop without the first one."""
+    """A text of at most 400 characters is no loop if only the text behind its first character is one."""
     text = "Xq" + "ha " * 24
     assert is_repetitive(text[1:])
     assert not is_repetitive(text)

@@ -176,7 +176,7 @@ def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> Non
 @pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("missing", "first"), [(0, 0), (1, 1)])
 def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int) -> None:
-    """With one token less, a message must leave."""
+    """If the aim is one token smaller than all messages, the best choice removes one message."""
     selector = chooser([user("one two"), AIMessage("three four"), user("five"), AIMessage("six")])
     every = selector.tokens(frozenset(), {})
     demand = Demand(before=every, ceiling=every, aim=every - missing, summary=0)
