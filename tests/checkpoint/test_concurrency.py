@@ -48,7 +48,6 @@ def check_numbers(database: Database, thread_id: str) -> None:
     assert found == expected
 
 
-@pytest.mark.requirement("S3.21")
 def test_threads_that_interleave_lose_nothing(database: Database, thread_id: str) -> None:
     """Threads that put into one conversation get unique numbers, and every message is there once."""
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -71,7 +70,6 @@ def test_processes_that_interleave_lose_nothing(shared_url: str, thread_id: str)
         check_numbers(database, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 def test_threads_that_meet_a_new_thread_make_it_once(database: Database, thread_id: str) -> None:
     """Many who create the same thread at once all get the same key."""
 
@@ -92,7 +90,6 @@ WRITES: dict[str, Callable[[CompactionRecords, str], object]] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", WRITES)
 def test_the_same_write_at_once_is_one_write(database: Database, thread_id: str, kind: str) -> None:
     """Some that write the same thing at the same time, as after a retry, all succeed and leave it once."""
@@ -111,7 +108,6 @@ def test_the_same_write_at_once_is_one_write(database: Database, thread_id: str,
     assert rows == ([1, 0, 0, 0, 0] if kind == "archive" else [2, 1, 1, 1, 1])
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_lock_of_a_thread_is_held_to_the_end(shared_url: str, thread_id: str) -> None:
     """A second writer of a thread gets its key only when the first has committed, and then sees what it wrote."""
     with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
@@ -129,7 +125,6 @@ def test_the_lock_of_a_thread_is_held_to_the_end(shared_url: str, thread_id: str
         assert waiting.result(timeout=30) == ((0, 4),)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_read_of_a_checkpoint_locks_no_thread(shared_url: str, thread_id: str) -> None:
     """So that it waits for no writer, and no writer waits for it."""
     with SQLAlchemySaver.from_url(shared_url) as saver:
@@ -140,7 +135,6 @@ def test_a_read_of_a_checkpoint_locks_no_thread(shared_url: str, thread_id: str)
         assert not [one for one in sent if "FOR UPDATE" in one]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_read_of_the_records_locks_no_thread(shared_url: str, thread_id: str) -> None:
     """What a person reads back while the agent runs does not stop the agent."""
     with Database.open(shared_url) as database:
@@ -166,7 +160,6 @@ def test_a_read_of_the_records_locks_no_thread(shared_url: str, thread_id: str) 
         assert not [one for one in sent if "FOR UPDATE" in one]
 
 
-@pytest.mark.requirement("S3.21")
 def test_no_number_is_given_out_twice_by_who_did_not_take_the_lock(database: Database, thread_id: str) -> None:
     """Of writers that read the thread before and put at once one gets the numbers, the others an error."""
     put_of(database, thread_id, talk(1))
@@ -199,7 +192,6 @@ def put_of(database: Database, thread_id: str, batch: list[BaseMessage]) -> Runs
         return STORE.put(conn, STORE.thread(conn, thread_id), batch)
 
 
-@pytest.mark.requirement("S0.20")
 @forks
 def test_attempts_of_two_processes_are_kept_apart(shared_url: str, thread_id: str) -> None:
     """Two processes that begin and commit on one thread find each its own snapshot, summary rows and verdicts."""
@@ -222,7 +214,6 @@ def test_attempts_of_two_processes_are_kept_apart(shared_url: str, thread_id: st
     assert [row.verdict for row in rows] == ["committed"] * 20
 
 
-@pytest.mark.requirement("S3.19")
 def test_a_reader_never_sees_half_an_attempt(shared_url: str, thread_id: str) -> None:
     """While one thread begins and commits, another's history and snapshots always fit each other."""
     with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:

@@ -52,7 +52,6 @@ WALKS: dict[str, Walk] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("circle", CIRCLES)
 def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str, walk: str) -> None:
@@ -66,7 +65,6 @@ def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str
     assert saver.get_tuple(CONFIG) is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_circle_among_what_a_run_left_is_named(saver: SQLAlchemySaver) -> None:
     """Erasing the run would have to find what stood before its checkpoints; nothing is erased."""
     put(saver, ("a", "b", "a"))
@@ -75,7 +73,6 @@ def test_a_circle_among_what_a_run_left_is_named(saver: SQLAlchemySaver) -> None
     assert len(list(saver.list(CONFIG))) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_line_that_meets_no_circle_is_walked(saver: SQLAlchemySaver) -> None:
     """A parent that is gone ends the walk, as ever."""
     put(saver, ("a", "b", "c"))
@@ -91,7 +88,6 @@ RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {
 }
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("walk", RECORDS)
 def test_a_circle_of_compactions_is_named(saver: SQLAlchemySaver, walk: str) -> None:
     """Ledger rows that are each other's parents are damaged: no order of compactions is made up from them."""

@@ -63,7 +63,6 @@ def readable(saver: Any) -> bool:
     return any(word in held for word in (MARKER.encode(), MARKER.encode("utf-16-le"), b"white rabbit"))
 
 
-@pytest.mark.requirement("S3.21")
 def test_nothing_said_or_stored_is_readable_in_the_database(own_url: str) -> None:
     """With keys neither messages nor values, metadata, writes, summaries or ledger texts are in the raw database."""
     with opened(own_url) as saver:
@@ -79,7 +78,6 @@ def test_nothing_said_or_stored_is_readable_in_the_database(own_url: str) -> Non
         assert records.history("t")[0].detail == MARKER
 
 
-@pytest.mark.requirement("S3.21")
 def test_every_sealed_column_is_encrypted(own_url: str) -> None:
     """No row of an encrypted database is only compressed, nor hides behind a checksum alone."""
     with opened(own_url) as saver:
@@ -91,7 +89,6 @@ def test_every_sealed_column_is_encrypted(own_url: str) -> None:
                 assert starts == {b"\x02\x02k1"}, str(column)
 
 
-@pytest.mark.requirement("S3.21")
 def test_no_digest_that_anyone_can_compute_is_in_the_database(own_url: str) -> None:
     """Who guesses what was said cannot find it confirmed: no digest of a message, a list or a summary's input."""
     with opened(own_url) as saver:
@@ -103,7 +100,6 @@ def test_no_digest_that_anyone_can_compute_is_in_the_database(own_url: str) -> N
     assert not [one for one in known if one.encode() in held or bytes.fromhex(one) in held]
 
 
-@pytest.mark.requirement("S3.21")
 def test_without_keys_it_is_readable(tmp_path: Path) -> None:
     """Encryption is what hides it: a database without keys holds short values as they are."""
     with opened(f"sqlite:///{tmp_path / 'a.db'}", None) as saver:
@@ -111,7 +107,6 @@ def test_without_keys_it_is_readable(tmp_path: Path) -> None:
         assert readable(saver)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_copy_of_an_encrypted_thread_has_hashes_of_its_own(own_url: str) -> None:
     """By its hashes a thread finds the messages and values that it stores already: they cost no second row.
 
@@ -138,7 +133,6 @@ def test_a_copy_of_an_encrypted_thread_has_hashes_of_its_own(own_url: str) -> No
             assert len(set(hashes)) == len(hashes) > 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) -> None:
     """Hashes and bodies of the same conversation differ from thread to thread, and from what anyone can compute."""
     with opened(own_url) as saver:
@@ -155,7 +149,6 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) 
     assert not any(name.hex() in known or name.hex()[:12] in {one[:12] for one in known} for name in hashes)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "keys",
     [None, SECOND, Keyring({"k1": b"9" * 32}, current="k1")],
@@ -175,7 +168,6 @@ def test_without_the_right_key_nothing_can_be_read_or_written(own_url: str, keys
         assert len(read(saver)) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_is_not_encrypted_is_refused(own_url: str) -> None:
     """A database written without keys is not read as if it were encrypted, nor gone on with."""
     with opened(own_url, None) as saver:
@@ -186,7 +178,6 @@ def test_a_thread_that_is_not_encrypted_is_refused(own_url: str) -> None:
                 call()
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_plain_row_in_an_encrypted_thread_is_refused(name: str) -> None:
     """A row put in without encryption, its checksum right, is an error that names it."""
@@ -199,7 +190,6 @@ def test_a_plain_row_in_an_encrypted_thread_is_refused(name: str) -> None:
             read(saver)
 
 
-@pytest.mark.requirement("S3.21")
 def test_taking_the_salt_away_does_not_open_a_thread(own_url: str) -> None:
     """A thread whose encryption was struck out of its row is refused, and not gone on with in the open."""
     with opened(own_url) as saver:
@@ -211,7 +201,6 @@ def test_taking_the_salt_away_does_not_open_a_thread(own_url: str) -> None:
                 call()
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_row_of_another_place_is_refused(name: str) -> None:
     """An encrypted row of another thread, or of the same place in another database with the same key, is an error."""
@@ -229,7 +218,6 @@ def test_a_row_of_another_place_is_refused(name: str) -> None:
         assert len(read(saver)) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_after_rotation_the_old_key_is_not_needed(own_url: str) -> None:
     """Rotation encrypts every row with the current key and counts the rows.
 
@@ -262,7 +250,6 @@ def test_after_rotation_the_old_key_is_not_needed(own_url: str) -> None:
         read(saver)
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_one_writes_while_another_rotates_is_kept(own_url: str) -> None:
     """A writer that still has the old key current goes on beside a rotation; a second rotation takes its rows too."""
     with opened(own_url, Keyring(OLD | NEW, current="k1")) as writer, opened(own_url, BOTH) as rotator:

@@ -62,7 +62,6 @@ def standing(saver: SQLAlchemySaver, thread_id: str) -> bool:
     return thread_id in saver.threads()
 
 
-@pytest.mark.requirement("S3.21")
 def test_late_calls_of_the_interface_are_refused(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -86,7 +85,6 @@ def test_late_calls_of_the_interface_are_refused(
     assert [found.config for found in saver.list(at(thread_id))] == [again, anew]
 
 
-@pytest.mark.requirement("S3.21")
 def test_it_is_forgotten_after_a_day_and_tells_no_name(thread_id: str) -> None:
     """What is noted of an erased thread is a hash, and goes when a later one is erased."""
     now = [1_000_000.0]
@@ -104,7 +102,6 @@ def test_it_is_forgotten_after_a_day_and_tells_no_name(thread_id: str) -> None:
         saver.put(stale, empty_checkpoint(), LOOP, {})
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_erasure_has_the_name_that_other_versions_give_it() -> None:
     """Several versions of the package may use one database, and each must find the erasures of the others."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -141,7 +138,6 @@ def driven(built: Any, text: str, thread_id: str, asynchronous: bool, durability
         built.invoke(given, config, durability=durability)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("begun_anew", [False, True], ids=["gone", "begun anew"])
@@ -174,7 +170,6 @@ def test_a_run_ends_with_an_error_where_its_thread_was_erased(  # noqa: PLR0917 
     assert inputs == [*(["hello again"] if begun_anew else []), "afterwards", "afterwards"]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_so_does_the_first_run_of_a_thread(
@@ -193,7 +188,6 @@ def test_so_does_the_first_run_of_a_thread(
     assert not standing(saver, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_may_begin_at_once_where_a_thread_was_erased(saver: SQLAlchemySaver, thread_id: str) -> None:
     """Its tasks may store what they wrote before their checkpoint is stored."""
     built = graph(saver, lambda: None)
@@ -203,7 +197,6 @@ def test_a_run_may_begin_at_once_where_a_thread_was_erased(saver: SQLAlchemySave
     assert not standing(saver, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_task_of_a_new_run_may_write_before_its_checkpoint_is_stored(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -227,7 +220,6 @@ def test_a_task_of_a_new_run_may_write_before_its_checkpoint_is_stored(
     assert not standing(saver, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [SQLAlchemySaver, AsyncSQLAlchemySaver])
 async def test_a_compaction_in_flight_leaves_no_records(kind: Any, tmp_path: Path) -> None:
     """Snapshot, summary, ledger and archive are those of a thread that is gone: none comes back."""
@@ -254,7 +246,6 @@ async def test_a_compaction_in_flight_leaves_no_records(kind: Any, tmp_path: Pat
         other.close()
 
 
-@pytest.mark.requirement("S3.21")
 def test_records_begin_anew_outside_of_a_run(thread_id: str) -> None:
     """Who writes them by hand to a thread that was erased begins it anew."""
     with Database.open("memory") as database:
@@ -268,7 +259,6 @@ def test_records_begin_anew_outside_of_a_run(thread_id: str) -> None:
             assert records.threads() == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_only_what_is_written_for_a_run_is_held_to_its_thread(thread_id: str) -> None:
     """Inside `acting_for(run)`, a write after the erasure is refused. After the block, writes are allowed."""
     with Database.open("memory") as database:

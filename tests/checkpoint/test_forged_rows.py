@@ -112,7 +112,6 @@ NAMES = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("place", PLACES)
 def test_nothing_that_a_row_names_is_run(
     saver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -172,7 +171,6 @@ NODES: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("node", NODES.values(), ids=NODES)
 def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
     """A wrong tag, or one whose content does not fit it, in a sealed row is an error that names the row."""
@@ -182,7 +180,6 @@ def test_a_value_of_no_known_form_is_named(saver: Any, node: Any) -> None:
         read(saver)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("part", [{"path": 5}, {"index": "0"}, {"channel": 5}], ids=str)
 def test_a_pending_write_of_no_known_form_is_named(saver: Any, part: dict[str, Any]) -> None:
     """Pending writes are sorted by path and number, and values of other types could not be compared."""
@@ -192,7 +189,6 @@ def test_a_pending_write_of_no_known_form_is_named(saver: Any, part: dict[str, A
         read(saver)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("depth", [450, 100_000])
 def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""

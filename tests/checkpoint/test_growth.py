@@ -60,7 +60,6 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
         yield written
 
 
-@pytest.mark.requirement("S0.20")
 @pytest.mark.parametrize("count", [10, 4000])
 def test_a_snapshot_costs_the_same_at_any_length(database: Database, thread_id: str, count: int) -> None:
     """The snapshot row of 10 messages and that of 4,000 are both under 50 bytes, the ledger row under 350."""
@@ -71,7 +70,6 @@ def test_a_snapshot_costs_the_same_at_any_length(database: Database, thread_id: 
     assert row_bytes(database, tables.ledger, key.compaction_id) <= 350
 
 
-@pytest.mark.requirement("S0.20")
 def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thread_id: str) -> None:
     """With 4,000 messages stored, an attempt on them and one more writes that one and no other body."""
     records = CompactionRecords(database)
@@ -86,7 +84,6 @@ def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thre
     assert 0 < body_bytes(database, thread_id) - before < 400
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_checkpoint_takes_few_bytes(database: Database, thread_id: str) -> None:
     """A checkpoint and a pending write of a long thread have bodies of fewer than 100 and 50 bytes on average."""
     saver, steps, count = SQLAlchemySaver(database), Steps(SQLAlchemySaver(database), thread_id), 100
@@ -99,7 +96,6 @@ def test_a_checkpoint_takes_few_bytes(database: Database, thread_id: str) -> Non
     assert found.write_bytes < 50 * count
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("length", [1, 200])
 def test_what_a_task_wrote_is_not_looked_for_again(database: Database, thread_id: str, length: int) -> None:
     """The put after a task's write changes the thread's row and its checkpoints and asks for no message."""
@@ -112,7 +108,6 @@ def test_what_a_task_wrote_is_not_looked_for_again(database: Database, thread_id
     assert any("compaction_checkpoint" in text for text in texts)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_is_packed_once(database: Database, thread_id: str) -> None:
     """Of a conversation that grows one by one every message is written once, and once more in a pack of 96."""
     store = CompactionRecords(database).store
@@ -129,7 +124,6 @@ def test_a_message_is_packed_once(database: Database, thread_id: str) -> None:
     }
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_commit_and_a_rollback_cost_a_few_hundred_bytes(database: Database, thread_id: str) -> None:
     """Archiving 3,900 of 4,000 messages, and closing an attempt on them as failed, copy no message."""
     records = CompactionRecords(database)
@@ -144,7 +138,6 @@ def test_a_commit_and_a_rollback_cost_a_few_hundred_bytes(database: Database, th
     assert row_bytes(database, tables.ledger, key.compaction_id) <= 400
 
 
-@pytest.mark.requirement("S3.21")
 def test_runs_stay_few_over_a_life_of_compactions(database: Database, thread_id: str) -> None:
     """A view that grows, loses its old part to a summary and grows again is at most 4 runs at any time."""
     records = CompactionRecords(database)
@@ -160,7 +153,6 @@ def test_runs_stay_few_over_a_life_of_compactions(database: Database, thread_id:
     assert len(runs_of(range(4000))) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_newest_checkpoints_are_found_and_read_in_one_transaction(database: Database, thread_id: str) -> None:
     """Who shows the end of a history waits for the database once, and then once a page."""
     saver = SQLAlchemySaver(database)
@@ -176,7 +168,6 @@ def test_the_newest_checkpoints_are_found_and_read_in_one_transaction(database: 
     assert len(list(saver.list(steps.start, limit=2**40))) == 40
 
 
-@pytest.mark.requirement("S3.21")
 def test_many_bodies_are_read_as_the_bytes_they_are(database: Database, thread_id: str) -> None:
     """PostgreSQL sends two digits for each byte unless it is asked not to."""
     store = CompactionRecords(database).store

@@ -139,19 +139,16 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_connection_lost_at_any_statement_is_not_noticed(server_url: str) -> None:
     """Whichever statement or commit finds its connection gone, the call is carried out all the same, once."""
     check_harm_is_mended(server_url, Server(server_url).cut, every=EVERY)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_connection_lost_in_the_pool_is_not_noticed(server_url: str) -> None:
     """A connection that ends just when it has been found alive and taken for a call is replaced by another."""
     check_harm_is_mended(server_url, Server(server_url).cut, "checkouts")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", CUT_SHORT)
 def test_a_connection_lost_while_it_is_made_is_not_noticed(kind: str) -> None:
     """A session that the server ends before it is of any use is replaced by another."""
@@ -159,7 +156,6 @@ def test_a_connection_lost_while_it_is_made_is_not_noticed(kind: str) -> None:
         check_harm_is_mended(url, refusal(CUT_SHORT[kind]), "connects")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("noticed", [True, False], ids=["at once", "later"])
 def test_a_commit_whose_answer_is_lost_is_not_done_twice(server_url: str, noticed: bool) -> None:
     """A connection that ends after a commit, its answer heard or not: repeating changes nothing."""
@@ -167,7 +163,6 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(server_url: str, notice
     check_harm_is_mended(server_url, server.cut_off if noticed else server.cut, "answers")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("refused", REFUSALS)
 def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
     """A deadlock, a failed serialization or a lock held too long undoes a transaction: the call does it again."""
@@ -176,7 +171,6 @@ def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
         check_harm_is_mended(url, refusal(error), every=4)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_deadlock_is_not_noticed(server_url: str) -> None:
     """Two transactions wait for each other: the one that the server undoes is the saver's, and it is done again."""
     server = Server(server_url)

@@ -27,7 +27,6 @@ def compact(records: CompactionRecords, thread_id: str) -> None:
     records.commit(key, DONE, archived=talk(3))
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_left_the_view_is_recalled_by_its_handle(records: CompactionRecords, thread_id: str) -> None:
     """An archived message comes back by the first 12 to 32 characters of its digest, in either case."""
     compact(records, thread_id)
@@ -37,7 +36,6 @@ def test_what_left_the_view_is_recalled_by_its_handle(records: CompactionRecords
         assert records.recall(thread_id, handle(message).upper()) == message
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_recalled_by_the_beginning_of_its_id(records: CompactionRecords, thread_id: str) -> None:
     """Twelve characters of it, as a summary shows; fewer are no handle."""
     compact(records, thread_id)
@@ -50,14 +48,12 @@ def test_a_compaction_is_recalled_by_the_beginning_of_its_id(records: Compaction
     assert records.recall(thread_id, name[:12]) is None
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_is_only_in_a_snapshot_is_not_in_the_archive(records: CompactionRecords, thread_id: str) -> None:
     """A message that never left the view has no archive entry."""
     compact(records, thread_id)
     assert records.recall(thread_id, handle(talk(6)[5])) is None
 
 
-@pytest.mark.requirement("S2.51")
 def test_another_threads_archive_is_closed(records: CompactionRecords, thread_id: str) -> None:
     """The same handle recalls nothing in a thread that did not archive it, nor in one that is unknown."""
     compact(records, thread_id)
@@ -67,7 +63,6 @@ def test_another_threads_archive_is_closed(records: CompactionRecords, thread_id
     assert records.recall("nobody", handle(talk(1)[0])) is None
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "text",
     [
@@ -90,14 +85,12 @@ def test_what_is_no_handle_recalls_nothing(records: CompactionRecords, thread_id
     assert records.recall(thread_id, text) is None
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_handle_with_blanks_is_no_shorter_handle(records: CompactionRecords, thread_id: str) -> None:
     """The first two characters of a handle, filled up with blanks, find nothing."""
     compact(records, thread_id)
     assert records.recall(thread_id, handle(talk(1)[0])[:2].ljust(12)) is None
 
 
-@pytest.mark.requirement("S2.51")
 def test_messages_archived_without_a_snapshot_are_recalled(records: CompactionRecords, thread_id: str) -> None:
     """A refused message, whatever its kind, is in the archive under its handle."""
     for name, message in EVERY_KIND.items():
@@ -105,7 +98,6 @@ def test_messages_archived_without_a_snapshot_are_recalled(records: CompactionRe
         assert records.recall(thread_id, handle(message)) == message
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
 def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None, thread_id: str) -> None:
     """A message that was written when its class had other fields is recalled by the handle it had then."""

@@ -11,7 +11,6 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, begin, key_of, opening, talk
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_id_of_a_compaction_follows_from_its_key() -> None:
     """Equal keys have equal ids of 16 hexadecimal characters; a difference in any field is another id."""
     keys = [
@@ -26,7 +25,6 @@ def test_the_id_of_a_compaction_follows_from_its_key() -> None:
     assert keys[0].compaction_id == AttemptKey("t", "n", "d", 0, 0).compaction_id == "a07c75c3890d5b9a"
 
 
-@pytest.mark.requirement("S0.20")
 def test_a_snapshot_is_what_the_attempt_began_with(records: CompactionRecords, thread_id: str) -> None:
     """The snapshot comes back byte for byte: ids, metadata, order, messages of every kind."""
     batch = list(EVERY_KIND.values())
@@ -38,7 +36,6 @@ def test_a_snapshot_is_what_the_attempt_began_with(records: CompactionRecords, t
     assert fingerprint_all(found) == key.base_fingerprint
 
 
-@pytest.mark.requirement("S0.20")
 def test_a_snapshot_of_another_attempt_is_none(records: CompactionRecords, thread_id: str) -> None:
     """Rung, attempt, namespace and thread all belong to the key."""
     begin(records, thread_id)
@@ -52,7 +49,6 @@ def test_a_snapshot_of_another_attempt_is_none(records: CompactionRecords, threa
         assert records.snapshot(other) is None
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_id: str) -> None:
     """After a commit the row holds every field of the outcome, and the archive what left the view."""
     key = begin(records, thread_id)
@@ -68,7 +64,6 @@ def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_
     assert records.recall(thread_id, key.compaction_id) is None, "a message has its own handle"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRecords, thread_id: str) -> None:
     """A fork that commits the same attempt with other messages adds to the archive and takes nothing out."""
     key = begin(records, thread_id)
@@ -82,7 +77,6 @@ def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRe
         assert snapshots.of_thread(conn, thread) == {key.compaction_id: ((0, 5),)}
 
 
-@pytest.mark.requirement("S0.6")
 def test_the_snapshot_of_an_open_attempt_outlives_a_dropped_archive(
     records: CompactionRecords, thread_id: str
 ) -> None:
@@ -95,7 +89,6 @@ def test_the_snapshot_of_an_open_attempt_outlives_a_dropped_archive(
     assert records.snapshot(ended) is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_was_forgotten_begins_anew(records: CompactionRecords, thread_id: str) -> None:
     """The same id used again has numbers from 0 and nothing of the old thread; its key is never given again."""
     key = begin(records, thread_id)
@@ -110,7 +103,6 @@ def test_a_thread_that_was_forgotten_begins_anew(records: CompactionRecords, thr
         assert records.store.put(conn, records.store.thread(conn, thread_id), new) == ((0, 1),)
 
 
-@pytest.mark.requirement("S2.51")
 def test_threads_are_listed_in_the_order_they_came(records: CompactionRecords, thread_id: str) -> None:
     """Every thread with anything in it is listed once."""
     names = [f"{thread_id}-{n}" for n in (2, 0, 1)]
@@ -119,7 +111,6 @@ def test_threads_are_listed_in_the_order_they_came(records: CompactionRecords, t
     assert [name for name in records.threads() if name.startswith(thread_id)] == names
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_undo_takes_the_beginning_of_an_id(records: CompactionRecords, thread_id: str) -> None:
     """An id is found by any beginning that is its own, as commands show it, and refused by one that it shares."""
     names: list[str] = []

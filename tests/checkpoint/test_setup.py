@@ -36,7 +36,6 @@ def test_processes_that_set_up_at_once_all_succeed(empty_url: str, attempt: int)
         assert set(tables.METADATA.tables) <= set(sa.inspect(conn).get_table_names())
 
 
-@pytest.mark.requirement("S3.21")
 def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
     """Setup may be called at every start: rows stay."""
     with Database.open(empty_url) as database:
@@ -48,7 +47,6 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_after_setup_the_version_is_not_checked_again(empty_url: str) -> None:
     """After `setup`, `put_off_setup` has no effect: the next transaction does not query the tables' version."""
     with Database.open(empty_url) as database:
@@ -60,7 +58,6 @@ def test_after_setup_the_version_is_not_checked_again(empty_url: str) -> None:
         assert not [text for text in sent if tables.schema.name in text]
 
 
-@pytest.mark.requirement("S3.21")
 def test_setup_finishes_what_was_begun(empty_url: str) -> None:
     """Where a process died half-way, as it can on MariaDB, the next one creates what is missing."""
     with Database.open(empty_url) as database:
@@ -70,7 +67,6 @@ def test_setup_finishes_what_was_begun(empty_url: str) -> None:
             assert conn.execute(sa.select(tables.message)).first() is None
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-1, "use a new database")])
 def test_a_database_of_another_version_is_refused(empty_url: str, step: int, advice: str) -> None:
     """Tables of another version are neither used nor changed; the error says what to do."""
@@ -84,7 +80,6 @@ def test_a_database_of_another_version_is_refused(empty_url: str, step: int, adv
                 use()
 
 
-@pytest.mark.requirement("S3.21")
 def test_setup_adds_what_is_younger_than_the_version(empty_url: str) -> None:
     """A column that the tables do not have yet is added; a filter finds the checkpoints that are older than it."""
     with SQLAlchemySaver.from_url(empty_url) as saver:

@@ -25,7 +25,6 @@ from tests.checkpoint.tampering import (
 KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_a_damaged_row_is_named(own_url: str, keys: Keyring | None) -> None:
     """A body that is cut off, too long, or has one bit flipped in any region is an error that names the row."""
@@ -44,7 +43,6 @@ def test_a_damaged_row_is_named(own_url: str, keys: Keyring | None) -> None:
         assert read(saver) == whole
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 @pytest.mark.parametrize("name", TABLES)
 def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
@@ -68,7 +66,6 @@ def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
         assert read(saver, "u")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_exchanged_names_of_threads_are_named(keys: Keyring | None) -> None:
     """Nobody reads another thread's conversation because its row has another thread's name."""
@@ -115,7 +112,6 @@ def change_metadata_hashes(conn: sa.Connection) -> None:
     conn.execute(sa.update(tables.checkpoint).where(mine).values(metadata_hashes=""))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 @pytest.mark.parametrize("change", [change_places, change_parent, change_run, change_metadata_hashes])
 def test_a_checkpoint_moved_to_another_place_is_named(
@@ -131,7 +127,6 @@ def test_a_checkpoint_moved_to_another_place_is_named(
             read(saver)
 
 
-@pytest.mark.requirement("S0.20")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 def test_a_changed_snapshot_is_named(keys: Keyring | None) -> None:
     """A rollback rests on the snapshot: one that stands for other messages than it did is an error."""
@@ -144,7 +139,6 @@ def test_a_changed_snapshot_is_named(keys: Keyring | None) -> None:
             CompactionRecords(saver.database).snapshot(key_of("t", conversation("t-records", 5)))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR ""="', "a') OR (1=1", "$.source", "source;--", "100%", "a\\"])
 def test_a_filter_key_never_reaches_sql(own_url: str, key: str) -> None:
     """Keys and values of a filter are compared in Python: no statement holds them, and they match nothing else."""
@@ -189,7 +183,6 @@ COLUMNS: dict[str, tuple[str, Callable[[sa.Connection], object]]] = {
 }
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
 @pytest.mark.parametrize("case", COLUMNS)
 def test_a_changed_chain_of_compactions_is_named(case: str, keys: Keyring | None) -> None:
@@ -210,7 +203,6 @@ def test_a_changed_chain_of_compactions_is_named(case: str, keys: Keyring | None
             records.transcript("t", "", messages[2:], head=second.compaction_id)
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_without_its_ledger_row_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """The records of earlier compactions may be in another database: the log says which compaction is missing."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -223,7 +215,6 @@ def test_a_compaction_without_its_ledger_row_is_named_in_the_log(caplog: pytest.
         assert "another-database" in caplog.text
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("seen", ["{", "[1]", ""])
 def test_a_damaged_column_of_the_ledger_is_named(seen: str) -> None:
     """The column `seen` is JSON: what cannot be read is an error that names the row."""
@@ -236,7 +227,6 @@ def test_a_damaged_column_of_the_ledger_is_named(seen: str) -> None:
             CompactionRecords(saver.database).history("t")
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_damaged_message_stops_no_later_put(own_url: str) -> None:
     """A message that no newest state holds can be damaged: the thread goes on, also when the message gets old."""
     with SQLAlchemySaver.from_url(own_url) as saver:

@@ -1,10 +1,7 @@
-import pytest
-
 from benchmarks import growth
 from langgraph_compaction.checkpoint.text_cache import SHORTEST, TextCache, cached_by_text
 
 
-@pytest.mark.requirement("S3.23")
 def test_results_of_the_last_texts_are_remembered_up_to_a_number_of_characters() -> None:
     """A text is read again once others have taken its place; one longer than the limit is read each time."""
     read = list[str]()
@@ -23,7 +20,6 @@ def test_results_of_the_last_texts_are_remembered_up_to_a_number_of_characters()
     assert read == [*"hhss"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_text_with_half_a_character_can_be_remembered() -> None:
     """Texts of models and tools may hold lone surrogates, which UTF-8 cannot encode."""
     text = "\ud800" * SHORTEST

@@ -25,7 +25,6 @@ LEASED = Contender("lease", "", forking, leased=True)
 pytestmark = forks
 
 
-@pytest.mark.requirement("S3.21")
 def test_without_a_guard_two_writers_make_branches(own_url: str) -> None:
     """As with every LangGraph saver, two who write at once do not see each other; each is kept in a branch."""
     row = compete(UNGUARDED, own_url, "sync")
@@ -33,7 +32,6 @@ def test_without_a_guard_two_writers_make_branches(own_url: str) -> None:
     assert row.missing > 0  # they first read the thread at the same moment
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_with_the_conflict_guard_no_acknowledged_input_is_lost(own_url: str, durability: str) -> None:
     """A put upon what is no longer the newest checkpoint raises: every input whose run returned is in the thread."""
@@ -44,7 +42,6 @@ def test_with_the_conflict_guard_no_acknowledged_input_is_lost(own_url: str, dur
     assert row.missing == 0
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_with_a_lease_no_input_is_lost(own_url: str, durability: str) -> None:
     """Two who take the lease for each run never meet: every input is acknowledged and in the thread."""
@@ -52,7 +49,6 @@ def test_with_a_lease_no_input_is_lost(own_url: str, durability: str) -> None:
     assert (row.acknowledged, row.conflicts, row.missing) == (2 * INPUTS, 0, 0)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", DURABILITIES)
 async def test_the_guards_hold_for_asynchronous_runs(own_url: str, durability: str) -> None:
     """Two tasks on savers of their own, one with retries after a conflict and one with a lease, lose nothing."""

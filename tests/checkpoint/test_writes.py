@@ -35,7 +35,6 @@ WRITES: dict[str, Callable[[CompactionRecords, AttemptKey], object]] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", WRITES)
 def test_a_write_that_is_repeated_changes_nothing_more(records: CompactionRecords, thread_id: str, kind: str) -> None:
     """A node that runs again after a crash repeats its write without effect."""
@@ -56,7 +55,6 @@ STEPS = {
 }
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("kind", STEPS)
 def test_an_error_in_the_middle_leaves_nothing(
     records: CompactionRecords, thread_id: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -77,7 +75,6 @@ def test_an_error_in_the_middle_leaves_nothing(
     assert everything(records) != before
 
 
-@pytest.mark.requirement("S0.20")
 def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, thread_id: str) -> None:
     """Whoever sees the open row can rely on its snapshot, in the order of the statements too."""
     order: list[str] = []
@@ -90,7 +87,6 @@ def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, t
     assert order == ["snapshot", "ledger"]
 
 
-@pytest.mark.requirement("S0.20")
 def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, thread_id: str) -> None:
     """The same key with other messages, as when one arrived meanwhile, leaves row and snapshot as they are."""
     key = begin(records, thread_id)
@@ -100,7 +96,6 @@ def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, th
     assert everything(records) == before
 
 
-@pytest.mark.requirement("S2.51")
 def test_forgetting_erases_every_row_of_one_thread(records: CompactionRecords, thread_id: str) -> None:
     """After forget no table holds a row of the thread, its text is gone, and other threads are untouched."""
     before = everything(records)

@@ -42,7 +42,6 @@ async def damaged(go: Drive, graph: Any, given: dict[str, Any], *, ends: int = 1
     return held
 
 
-@pytest.mark.requirement("S0.6", "S0.20")
 async def test_a_snapshot_that_cannot_be_read_is_restored_by_the_next_turn(go: Drive) -> None:
     """The turn is answered and the draft stays open, told as unrestored; then the state is the snapshot."""
     graph = agent(calm(), ScriptedModel(replies=[""]))
@@ -70,7 +69,6 @@ async def test_a_snapshot_that_cannot_be_read_is_restored_by_the_next_turn(go: D
     assert standing(graph)["streak"] == 1
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> None:
     """A draft without a failure of its own is put off and recovered in the same way."""
     graph = agent(calm(), now=iter(range(1_000, 99_000, 1_000)).__next__)
@@ -87,7 +85,6 @@ async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> No
     assert "recovered" in verdicts(graph)
 
 
-@pytest.mark.requirement("S0.6")
 async def test_what_follows_a_rollback_is_decided_by_what_it_restored(go: Drive) -> None:
     """Another writer had made it small; the snapshot is over the limit, and the next level takes it on."""
     model = ScriptedModel()
@@ -99,7 +96,6 @@ async def test_what_follows_a_rollback_is_decided_by_what_it_restored(go: Drive)
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S0.6")
 async def test_an_overflow_before_the_snapshot_can_be_read_restores_it_first(go: Drive) -> None:
     """The provider's refusal begins no compaction on an unrestored conversation."""
     refusal = ValueError("prompt is too long: 700 tokens > 600 maximum")
@@ -122,7 +118,6 @@ async def test_an_overflow_before_the_snapshot_can_be_read_restores_it_first(go:
             await go.invoke(graph, None)
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
 async def test_a_refused_message_that_cannot_be_archived_stays(go: Drive, on_refusal: str) -> None:
     """An error names sizes and cause; the run goes on, or the next input does, once the database works."""
@@ -139,7 +134,6 @@ async def test_a_refused_message_that_cannot_be_archived_stays(go: Drive, on_ref
     assert HUGE in CompactionThread(graph, CONFIG).transcript()
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_refusal_goes_on_where_the_archive_failed(go: Drive) -> None:
     """The run that raised is run again: the message is archived, and one line stands in its place."""
     graph = agent()
@@ -151,7 +145,6 @@ async def test_a_refusal_goes_on_where_the_archive_failed(go: Drive) -> None:
     assert verdicts(graph) == ["refused"]
 
 
-@pytest.mark.requirement("S3.23")
 async def test_thoughts_that_are_not_sent_again_take_no_room(go: Drive) -> None:
     """A turn that broke off while the model was thinking is never sent: the next input fits and is answered."""
     thoughts = AIMessage([{"type": "thinking", "thinking": filler(800), "signature": "s"}])
@@ -162,7 +155,6 @@ async def test_thoughts_that_are_not_sent_again_take_no_room(go: Drive) -> None:
     assert verdicts(graph) == []
 
 
-@pytest.mark.requirement("S3.23")
 async def test_an_anchor_over_the_limit_alone_exhausts_nothing(go: Drive) -> None:
     """Where nothing can leave and only the anchor is over the limit, the request is sent: by our count it fits."""
     graph = agent(ScriptedModel(replies=[usage(AIMessage("ok"), 100), "answered"]))
@@ -176,7 +168,6 @@ def hidden(text: str) -> str:
     return text.replace("w7", "[redacted]")
 
 
-@pytest.mark.requirement("S2.51")
 async def test_handles_lead_to_what_the_archive_holds_where_that_is_redacted(go: Drive) -> None:
     """With `store=True` the line of a refused message, and a clipped result, name the redacted originals."""
     redaction = Redaction(hook=hidden, store=True)

@@ -68,7 +68,6 @@ INPUTS: dict[str, list[list[AnyMessage]]] = {
 }
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", INPUTS)
 async def test_the_next_short_question_is_answered(go: Drive, case: str, build: str) -> None:
@@ -87,7 +86,6 @@ async def test_the_next_short_question_is_answered(go: Drive, case: str, build: 
     assert {message.id: message.text for message in given}.items() <= whole.items()
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,7 +113,6 @@ async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(
     )
 
 
-@pytest.mark.requirement("S2.36")
 async def test_pins_that_a_request_brings_obey_the_same_rule(go: Drive) -> None:
     """Ids in the memory of a request pin messages without a mark."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -125,7 +122,6 @@ async def test_pins_that_a_request_brings_obey_the_same_rule(go: Drive) -> None:
     assert values(graph)["memory"] == {"pins": ["a"], "goal": "go on"}
 
 
-@pytest.mark.requirement("S2.36")
 async def test_pin_and_check_measure_alike(go: Drive) -> None:
     """A pin by hand counts the whole tool block and the system messages, so that no check takes it away again."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -138,7 +134,6 @@ async def test_pin_and_check_measure_alike(go: Drive) -> None:
         CompactionThread(graph, CONFIG).pin(message_id="pin")
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_system_message_is_refused_like_an_input(go: Drive, build: str, on_refusal: str) -> None:
@@ -165,7 +160,6 @@ async def test_a_system_message_is_refused_like_an_input(go: Drive, build: str, 
     assert verdicts(graph) == ["refused"]
 
 
-@pytest.mark.requirement("S2.37")
 async def test_a_large_system_message_that_leaves_room_stays(go: Drive) -> None:
     """Nine tenths of the limit, and every later check admits it again without a word."""
     model = ScriptedModel(replies=["ok"])
@@ -178,7 +172,6 @@ async def test_a_large_system_message_that_leaves_room_stays(go: Drive) -> None:
         assert values(graph)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_pins_that_a_smaller_window_cannot_hold_can_be_removed(go: Drive, build: str) -> None:
     """They are no new pins, so they stay; the error names them, and its advice works although the turn failed."""
@@ -199,7 +192,6 @@ async def test_pins_that_a_smaller_window_cannot_hold_can_be_removed(go: Drive, 
     assert values(smaller)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_failed_turn_with_tools_to_run_is_left_alone(go: Drive) -> None:
     """To remove a pin then would abandon the calls."""
 
@@ -213,7 +205,6 @@ async def test_a_failed_turn_with_tools_to_run_is_left_alone(go: Drive) -> None:
         CompactionThread(graph, CONFIG).unpin("p")
 
 
-@pytest.mark.requirement("S2.36")
 async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Drive) -> None:
     """Pins hold half of the room together, whoever set them."""
     model = ScriptedModel(replies=["ok"])
@@ -225,7 +216,6 @@ async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Dr
     assert "p299" in texts(model.received[-1])
 
 
-@pytest.mark.requirement("S4.39")
 async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -> None:
     """With `keep`, as one that is over the limit by itself: it is archived, and the pins stay."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest", long_input="keep")
@@ -236,7 +226,6 @@ async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -
     assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["p"]
 
 
-@pytest.mark.requirement("S2.36")
 async def test_an_input_beside_pins_is_shortened_and_answered(go: Drive) -> None:
     """The pin stays whole, and the model reads the beginning and the end of the input."""
     model = ScriptedModel(replies=["ok", "done"])

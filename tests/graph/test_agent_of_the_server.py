@@ -27,7 +27,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pyt
     served._built.cache_clear()
 
 
-@pytest.mark.requirement("S4.23", "I22")
 @pytest.mark.parametrize(
     ("named", "verdict"), [(None, "committed"), ("proceed", "committed"), ("refuse", "declined")]
 )

@@ -30,7 +30,6 @@ def built(model: Any = None, **options: Any) -> Any:
     return create_compacting_agent(model or ScriptedModel(), **options)
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -101,7 +100,6 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("case", BUILDS)
 def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
     """Each is a clear error before any turn, and none of them shows a password."""
@@ -112,7 +110,6 @@ def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
     assert issubclass(kind, CompactionError | DatabaseError)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_config_without_a_thread_is_named() -> None:
     """What every operation on a thread needs, in the form in which LangGraph wants it."""
     with pytest.raises(SettingsError, match=r'give \{"configurable": \{"thread_id"'):
@@ -131,7 +128,6 @@ def threadless(model: ScriptedModel) -> tuple[Any, Any]:
     return agent(model), plain
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("config", WRONG, ids=str)
 def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> None:
     """The error says what to write, and the model is not called."""
@@ -153,7 +149,6 @@ def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> No
     assert model.received == []
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("config", WRONG, ids=str)
 async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
     """With the same error."""
@@ -174,7 +169,6 @@ async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
     assert model.received == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_only_a_checkpointer_needs_a_thread() -> None:
     """A run that keeps nothing works without one, and so does a graph whose own config names the thread."""
     assert built(settings=KNOWN).invoke(said("hello"))["messages"]
@@ -183,7 +177,6 @@ def test_only_a_checkpointer_needs_a_thread() -> None:
     assert len(bound.get_state({"configurable": {}}).values["messages"]) == 2
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     """A node that calls the agent without a config is on the thread of its own run, as LangGraph lets it be."""
     inner = agent()
@@ -199,13 +192,11 @@ async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     assert result["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S1.3")
 def test_the_window_comes_from_the_model_where_it_says_so() -> None:
     """A profile with `max_input_tokens` is enough."""
     built(ScriptedModel(profile_window=1_000))
 
 
-@pytest.mark.requirement("S1.41")
 async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
     """As everywhere in LangGraph: the later message with an id replaces the earlier one in its place."""
     graph = agent()
@@ -214,7 +205,6 @@ async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
     assert [message.text for message in values(graph)["messages"]] == ["second", "ok", "ok"]
 
 
-@pytest.mark.requirement("S1.41")
 async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive) -> None:
     """An empty list reaches the model as it is; nothing breaks."""
     model = ScriptedModel()
@@ -222,7 +212,6 @@ async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive)
     assert model.received == [[]]
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])
 async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
     """A model that says nothing ends its turn; the empty message is not sent back to it."""
@@ -233,7 +222,6 @@ async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
     assert values(graph)["messages"][-1].text == "better"
 
 
-@pytest.mark.requirement("S1.3")
 def test_a_prompt_that_fills_the_window_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Where prompt and tools leave little room the trigger is taken of the room, and the builder says so."""
     settings = CompactionSettings(context_window=1_000, output_reserve=0)

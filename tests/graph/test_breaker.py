@@ -44,7 +44,6 @@ async def grow(go: Drive, graph: Any, turn: int, count: int = 8) -> list[Any]:
     return await go.stream(graph, given, stream_mode=["updates", "custom"])
 
 
-@pytest.mark.requirement("F25")
 @pytest.mark.parametrize(("reported", "times"), [(799, 0), (800, 1), (900, 1)])
 async def test_a_compaction_is_judged_on_the_next_real_usage(go: Drive, reported: int, times: int) -> None:
     """Where the provider still counts the trigger or more it was ineffective, and the next level is the next."""
@@ -55,7 +54,6 @@ async def test_a_compaction_is_judged_on_the_next_real_usage(go: Drive, reported
     assert standing(graph)["unproven"] is False
 
 
-@pytest.mark.requirement("S0.47")
 async def test_without_usage_nothing_is_judged(go: Drive) -> None:
     """Where the provider reports nothing, the compaction stays unproven."""
     graph = agent(ScriptedModel())
@@ -75,7 +73,6 @@ def calling(*tokens: int) -> ScriptedModel:
     return ScriptedModel(replies=[usage(answer, count, 1) for answer, count in zip(answers, tokens, strict=True)])
 
 
-@pytest.mark.requirement("F25")
 async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clock) -> None:
     """After so many in a row attempts are deferred, for that reason; then one is let through, on the next level."""
     graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1, breaker_frequency_calls=0)
@@ -88,7 +85,6 @@ async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clo
     assert standing(graph)["step"] == "selective_compaction"
 
 
-@pytest.mark.requirement("S0.47")
 async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -> None:
     """Ineffective ones count only in a row."""
     graph = agent(reporting(900, 100), now=clock, breaker_ineffective_after=2, breaker_frequency_calls=0)
@@ -100,7 +96,6 @@ async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -
     assert not standing(graph).get("cooldown_until")
 
 
-@pytest.mark.requirement("F12")
 async def test_too_frequent_compactions_wait(go: Drive) -> None:
     """Two within ten calls of the model: the third is deferred for that reason, and the turn is answered."""
     graph = agent(ScriptedModel(), **OFTEN)
@@ -114,7 +109,6 @@ async def test_too_frequent_compactions_wait(go: Drive) -> None:
     assert standing(graph)["epoch"] == 2
 
 
-@pytest.mark.requirement("F12")
 async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> None:
     """A request that could not be sent is compacted, whatever went before; deferred is never exhausted."""
     graph = agent(ScriptedModel(), **OFTEN)
@@ -125,7 +119,6 @@ async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> Non
     assert "exhausted" not in verdicts(graph)
 
 
-@pytest.mark.requirement("S2.56")
 def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     """The cool-down does not defer a wish."""
     graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1)
@@ -136,7 +129,6 @@ def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     assert verdicts(graph)[-1] != "deferred_cooldown"
 
 
-@pytest.mark.requirement("S0.47")
 async def test_the_frequency_outlasts_a_restart(tmp_path: Path) -> None:
     """It stands in the thread's state, not in the process."""
     go = Synchronous()

@@ -24,7 +24,6 @@ def summaries(messages: list[Any]) -> list[AnyMessage]:
     return [message for message in messages if is_summary(message)]
 
 
-@pytest.mark.requirement("S1.41", "S2.33")
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
 async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
     """What a commit wrote is what the model reads next."""
@@ -40,7 +39,6 @@ async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str)
     assert summarizer == "digest" or "GIST" in summary.text
 
 
-@pytest.mark.requirement("S3.23")
 async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None:
     """Each compaction absorbs the summary before it, and what one kept the next does not lose."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[copying])
@@ -64,7 +62,6 @@ def standing_epoch(graph: Any) -> int:
     return int((values(graph).get("compaction") or {}).get("epoch", 0))
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_transcript_has_the_originals_byte_for_byte(go: Drive) -> None:
     """What left the view comes back as it was given: ids, metadata and order."""
     graph, given = agent(), full()
@@ -83,7 +80,6 @@ def handles(graph: Any) -> list[str]:
     return found
 
 
-@pytest.mark.requirement("S2.1")
 async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
     """A conversation just compacted is not compacted again."""
     graph = agent()

@@ -44,7 +44,6 @@ def commanded(
     return agent(model, summarizer, triggers=({"kind": "command", **(trigger or {})},), **options)
 
 
-@pytest.mark.requirement("S2.5", "S2.56", "C4")
 @pytest.mark.parametrize(
     ("text", "focus"),
     [("/compact", None), ("/compact the price of eggs", "the price of eggs"), ("/compact\nthe price ", "the price")],
@@ -62,7 +61,6 @@ async def test_a_command_compacts_and_ends_the_turn(go: Drive, text: str, focus:
     assert focus is None or focus in texts(summarizer.received[0])
 
 
-@pytest.mark.requirement("S2.5")
 async def test_what_was_said_stays_and_the_model_is_not_sent_it(go: Drive) -> None:
     """The command stands in the conversation under its id, and in no request."""
     model = ScriptedModel()
@@ -78,7 +76,6 @@ async def test_what_was_said_stays_and_the_model_is_not_sent_it(go: Drive) -> No
     assert steps(await go.stream(graph, {"messages": []})) == ["token_check", "model"], "it is obeyed once"
 
 
-@pytest.mark.requirement("S2.5")
 @pytest.mark.parametrize(
     "message",
     [
@@ -100,7 +97,6 @@ async def test_nothing_else_is_a_command(go: Drive, message: AnyMessage) -> None
     assert verdicts(graph) == []
 
 
-@pytest.mark.requirement("S2.5")
 async def test_only_the_newest_input_commands(go: Drive) -> None:
     """Neither an older message nor a tool's result."""
     model = ScriptedModel()
@@ -116,7 +112,6 @@ async def test_only_the_newest_input_commands(go: Drive) -> None:
     assert verdicts(graph) == []
 
 
-@pytest.mark.requirement("S2.5")
 async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> None:
     """The model answers it."""
     model = ScriptedModel()
@@ -125,7 +120,6 @@ async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> 
     assert model.received[-1][-1].text == "/compact"
 
 
-@pytest.mark.requirement("S2.5")
 @pytest.mark.parametrize("everything", [True, False])
 async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> None:
     """The trigger says which word it is, and whether all of it is summarized."""
@@ -141,7 +135,6 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
     )
 
 
-@pytest.mark.requirement("S2.5")
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
     """It is a person's wish as `CompactionThread.compact` is one, and the levels run on within the run."""
     graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
@@ -153,7 +146,6 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert graph.get_state(CONFIG).next == ()
 
 
-@pytest.mark.requirement("S2.62")
 async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
     """The conversation is as it was, with the command in it."""
     graph = commanded()
@@ -163,7 +155,6 @@ async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
     assert [message.text for message in values(graph)["messages"]] == ["hello", "ok", "/compact"]
 
 
-@pytest.mark.requirement("S2.5")
 async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Clock) -> None:
     """As to any other wish: it is rolled back, and the command is obeyed."""
     model = ScriptedModel()
@@ -176,7 +167,6 @@ async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Cloc
     assert ledger(graph)[-1].trigger == "command"
 
 
-@pytest.mark.requirement("S2.5")
 async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
     """The message has all of it; the channel its beginning."""
     graph = commanded()
@@ -185,7 +175,6 @@ async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
     assert 450 < len(standing(graph)["focus"]) <= 500
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
     """As any other input."""
     graph = commanded()
@@ -193,7 +182,6 @@ async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
     assert verdicts(graph) == ["refused"]
 
 
-@pytest.mark.requirement("S2.5")
 async def test_inside_a_parent_the_command_compacts_and_the_parent_answers(go: Drive) -> None:
     """Its model is its own; the message stays as it came."""
     inner = create_compaction_graph(

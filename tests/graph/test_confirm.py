@@ -41,7 +41,6 @@ def question(graph: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.requirement("S4.23")
 async def test_the_question_says_what_would_happen(go: Drive) -> None:
     """A person is told the sizes now, how much would go and about what is left; nothing has happened yet."""
     graph = asking()
@@ -57,7 +56,6 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert len(values(graph)["messages"]) == 17
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("summarizer", ["model", "digest"])
 async def test_the_question_names_as_many_messages_as_then_leave(go: Drive, summarizer: str) -> None:
     """With a model's summary and with a digest, which is the first level where no model summarizes."""
@@ -70,7 +68,6 @@ async def test_the_question_names_as_many_messages_as_then_leave(go: Drive, summ
     assert asked["messages_leaving"] == len(row.seen["full"]) == 14
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(("level", "leaving"), [(0, 14), (3, 8)])
 async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, level: int, leaving: int) -> None:
     """After failures the next attempt takes a later level; the last one removes only as much as must go."""
@@ -84,7 +81,6 @@ async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, le
     assert (asked["messages_leaving"], len(row.seen["full"])) == (leaving, leaving)
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("size", ["over the trigger", "over the limit"])
 async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(
     go: Drive, size: str, caplog: pytest.LogCaptureFixture
@@ -107,7 +103,6 @@ async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_que
     assert values(graph)["messages"][-1].text == ("ok" if fits else "and now?")
 
 
-@pytest.mark.requirement("S4.23", "C4")
 @pytest.mark.parametrize("answer", [True, "accept", "Yes", "好的", {"accept": True}, {"focus": "the price"}])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     """Any clear yes goes on to the compaction."""
@@ -123,7 +118,6 @@ async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     ]
 
 
-@pytest.mark.requirement("S4.24")
 @pytest.mark.parametrize(
     "answer", [False, "decline", "", "what?", "否", {"accept": False, "focus": "x"}, {"accept": "no"}, 7, []]
 )
@@ -139,7 +133,6 @@ async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
-@pytest.mark.requirement("S4.24")
 async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> None:
     """The question comes back once five per cent of the window have been said since."""
     graph = asking()
@@ -152,7 +145,6 @@ async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> No
     assert question(graph)["current_tokens"] >= 870 + 50
 
 
-@pytest.mark.requirement("S4.23")
 async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go: Drive) -> None:
     """`recent_rounds` measures what stood before the input, for the question after a decline too."""
     graph = agent(preset="recent_rounds", context_window=1_000)
@@ -165,7 +157,6 @@ async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go:
     assert graph.get_state(CONFIG).interrupts
 
 
-@pytest.mark.requirement("S4.23")
 async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     """What the person wants kept is asked of this summary and of no later one."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -178,7 +169,6 @@ async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     assert "the price of eggs" not in texts(summarizer.received[1])
 
 
-@pytest.mark.requirement("B41")
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_message_sent_with_the_answer_is_kept(go: Drive, answer: bool) -> None:
     """`Command(resume, update)` may bring a message; it stays and the model reads it."""
@@ -192,7 +182,6 @@ async def test_a_message_sent_with_the_answer_is_kept(go: Drive, answer: bool) -
     assert standing(graph).get("epoch", 0) == int(answer)
 
 
-@pytest.mark.requirement("S4.23")
 async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     """Nothing is rolled back, nothing is lost: the question counts the new message too."""
     graph = asking()
@@ -205,7 +194,6 @@ async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     assert {"question", "second"} <= {message.id for message in values(graph)["messages"]}
 
 
-@pytest.mark.requirement("S4.39")
 async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
     """One question, with the ways that there are in place of yes and no."""
     graph = asking()
@@ -219,7 +207,6 @@ async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S4.23")
 async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
     """The resumed node runs again from its start, and the rollback of the attempt goes on without a question."""
     graph = asking(summarizer=ScriptedModel(replies=[ValueError("down")]), hooks=("pre_model",))
@@ -233,7 +220,6 @@ async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
     assert verdicts(graph) == ["failed_permanent"]
 
 
-@pytest.mark.requirement("S4.23")
 async def test_the_focus_is_bounded(go: Drive) -> None:
     """It stands in the small channel."""
     graph = asking()
@@ -242,7 +228,6 @@ async def test_the_focus_is_bounded(go: Drive) -> None:
     assert 450 < len(standing(graph)["focus"]) <= 500
 
 
-@pytest.mark.requirement("S4.23", "S4.29", "I22")
 @pytest.mark.parametrize("options", [{"require_confirmation": True}, {"preset": "recent_rounds"}])
 def test_to_ask_without_a_checkpointer_is_an_error_at_build_time(options: dict[str, Any]) -> None:
     """Nothing would keep the run until the answer comes; the error names every way out."""
@@ -252,7 +237,6 @@ def test_to_ask_without_a_checkpointer_is_an_error_at_build_time(options: dict[s
         agent(checkpointer=None, **options)
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     "options", [{"checkpointer": True}, {"checkpointer": None, "confirmation_unavailable": "refuse"}]
 )
@@ -265,7 +249,6 @@ async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[
     assert (await served_agent()).checkpointer is None, "the graph that the server loads builds with the defaults"
 
 
-@pytest.mark.requirement("I22")
 async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(go: Drive) -> None:
     """Switched on for one run, before any model is called."""
     model = ScriptedModel()
@@ -274,7 +257,6 @@ async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(
     assert model.received == []
 
 
-@pytest.mark.requirement("I22")
 @pytest.mark.parametrize(
     ("confirmation_unavailable", "tokens", "verdict"),
     [("proceed", 864, "committed"), ("refuse", 864, "declined"), ("proceed", 1_080, "committed")],
@@ -293,7 +275,6 @@ async def test_where_nobody_can_answer_the_settings_say_what_is_done(
     assert ledger(graph)[0].reason == ("nobody_to_ask" if verdict == "declined" else "")
 
 
-@pytest.mark.requirement("I22", "S4.39")
 @pytest.mark.parametrize("earlier", [{}, {"declined_at": 800}])
 async def test_a_refusal_over_the_limit_is_an_error(go: Drive, earlier: dict[str, Any]) -> None:
     """Nothing is sent or compacted unasked, whether or not a no was carried here; the ledger has the refusal."""
@@ -307,7 +288,6 @@ async def test_a_refusal_over_the_limit_is_an_error(go: Drive, earlier: dict[str
     assert [(row.verdict, row.reason) for row in ledger(graph)] == [("declined", "nobody_to_ask")]
 
 
-@pytest.mark.requirement("I22", "S3.15")
 async def test_an_overflow_is_compacted_where_nobody_can_answer(go: Drive) -> None:
     """The provider's refusal never asks, so that there is nothing to refuse."""
     model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
@@ -316,7 +296,6 @@ async def test_an_overflow_is_compacted_where_nobody_can_answer(go: Drive) -> No
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S4.23", "S3.15")
 async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:
     """The request is known not to fit: it is compacted, also after a no."""
     model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
@@ -328,7 +307,6 @@ async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S4.23")
 async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:
     """After the model's answer the person is asked too; either way the turn then ends."""
     model = ScriptedModel(replies=[filler(60)])

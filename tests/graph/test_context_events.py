@@ -49,7 +49,6 @@ def conversation(graph: Any) -> list[AnyMessage]:
     return values(graph)["messages"][:-1]
 
 
-@pytest.mark.requirement("S1.39", "S4.34", "S4.36")
 async def test_a_commit_tells_what_became_of_the_conversation(go: Drive) -> None:
     """How many messages it has now, its tokens before and after, and the text that stands for the rest."""
     graph = agent(calm())
@@ -69,7 +68,6 @@ async def test_a_commit_tells_what_became_of_the_conversation(go: Drive) -> None
     }
 
 
-@pytest.mark.requirement("S4.35")
 def test_the_constant_is_the_seed_s() -> None:
     """Listeners compare with it."""
     event = committed_events("precheck", 10, 5, 2, None)[-1]
@@ -77,7 +75,6 @@ def test_the_constant_is_the_seed_s() -> None:
     assert event.type == CONTEXT_COMPACTED == "context_compacted"
 
 
-@pytest.mark.requirement("I20")
 @pytest.mark.parametrize(("original", "new", "ratio"), [(0, 0, 0.0), (100, 25, 0.75), (100, 100, 0.0), (3, 1, 2 / 3)])
 def test_the_saved_ratio_is_zero_for_nothing(original: int, new: int, ratio: float) -> None:
     """Share of the tokens saved, the same in event and result; 0 where there was nothing to save."""
@@ -95,7 +92,6 @@ def test_the_saved_ratio_is_zero_for_nothing(original: int, new: int, ratio: flo
     assert event.saved_ratio == pytest.approx(ratio, abs=1e-4)
 
 
-@pytest.mark.requirement("S4.34")
 async def test_events_tell_a_summary_as_the_redaction_hook_lets_it_pass(go: Drive) -> None:
     """The state holds the summary as it is; a listener is told the redacted one."""
     graph = agent(calm(), redact=redacted)
@@ -105,7 +101,6 @@ async def test_events_tell_a_summary_as_the_redaction_hook_lets_it_pass(go: Driv
     assert "before" not in event["summary"]
 
 
-@pytest.mark.requirement("S4.34")
 async def test_without_a_summary_there_is_none_to_tell(go: Drive) -> None:
     """What is only dropped or clipped is told all the same, and no phase says that a summary is done."""
     graph = agent(calm(), summary_mode="if_needed", emit_compaction_meta_events=True)
@@ -118,7 +113,6 @@ async def test_without_a_summary_there_is_none_to_tell(go: Drive) -> None:
     ]
 
 
-@pytest.mark.requirement("S4.34")
 async def test_a_person_s_wish_is_told_apart(go: Drive) -> None:
     """`COMPACTION_PERFORMED` says whether anybody asked."""
     graph = agent(calm())
@@ -128,7 +122,6 @@ async def test_a_person_s_wish_is_told_apart(go: Drive) -> None:
     assert performed["detail"].startswith("manual_compact: ")
 
 
-@pytest.mark.requirement("S1.39")
 async def test_a_rollback_that_restores_says_so(go: Drive) -> None:
     """The messages are replaced there too; one that finds them as they were replaces nothing."""
     graph = agent(calm(), ScriptedModel(replies=[""]))
@@ -148,7 +141,6 @@ async def test_a_rollback_that_restores_says_so(go: Drive) -> None:
     assert conversation(graph)[0].text != "?"
 
 
-@pytest.mark.requirement("S2.55", "S2.56")
 @pytest.mark.parametrize(
     ("reply", "verdict", "calls"), [(SUMMARY, "committed", 1), ("no tags", "rejected_not_a_summary", 3)]
 )
@@ -183,7 +175,6 @@ def warning(**options: Any) -> Any:
     return agent(ScriptedModel(replies=["ok"]), warn_ratio=0.75, trigger_ratio=0.9, **options)
 
 
-@pytest.mark.requirement("S4.37")
 async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     """At the ratio itself, not below; then no more of it, until a compaction has made room."""
     assert await told(go, warning(), said(filler(740, "a"))) == []  # 749 with the answer
@@ -198,7 +189,6 @@ async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     assert standing(graph)["warned"] is True
 
 
-@pytest.mark.requirement("S4.37")
 async def test_what_is_compacted_at_once_is_not_warned_of(go: Drive) -> None:
     """The warning is about what is to come; without the setting there is none."""
     found = await told(go, warning(), {"messages": [*rounds(9), HumanMessage("and now?")]})
@@ -206,14 +196,12 @@ async def test_what_is_compacted_at_once_is_not_warned_of(go: Drive) -> None:
     assert await told(go, agent(ScriptedModel(replies=["ok"])), said(filler(770))) == []
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_preset_of_the_seed_warns_at_three_quarters() -> None:
     """S4's original warns before it compacts; nobody else does unasked."""
     assert CompactionSettings(preset="recent_rounds").warn_ratio == 0.75
     assert CompactionSettings().warn_ratio is None
 
 
-@pytest.mark.requirement("B27")
 async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the events is worth a turn."""
 

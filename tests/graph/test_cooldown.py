@@ -33,7 +33,6 @@ def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
     return graph
 
 
-@pytest.mark.requirement("S0.47")
 async def test_two_failures_in_a_row_start_the_cool_down(
     go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +46,6 @@ async def test_two_failures_in_a_row_start_the_cool_down(
     assert standing(graph)["cooldown_until"] == clock.time + 8
 
 
-@pytest.mark.requirement("S0.47", "S0.48")
 @pytest.mark.parametrize(
     ("later", "skipped"), [(0, True), (7.9, True), (8, False), (3_600, False), (-60, False), (-0.001, False)]
 )
@@ -71,7 +69,6 @@ async def test_attempts_are_skipped_while_the_cool_down_runs(  # noqa: PLR0917 -
     assert (verdicts(graph)[-1] == "deferred_cooldown") == skipped
 
 
-@pytest.mark.requirement("S0.48")
 async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rung, streak and the end of the cool-down stay as they are while attempts are skipped."""
     graph = broken(monkeypatch, agent(now=clock))
@@ -84,7 +81,6 @@ async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypa
     }
 
 
-@pytest.mark.requirement("S0.48")
 async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that could not be sent is compacted at once."""
     graph = agent(now=clock)
@@ -97,7 +93,6 @@ async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, mon
     assert standing(graph)["cooldown_until"] == 0
 
 
-@pytest.mark.requirement("S0.47")
 async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """`breaker_cooldown_after` failures start a cool-down of `breaker_cooldown_s`."""
     graph = broken(monkeypatch, agent(now=clock, breaker_cooldown_after=1, breaker_cooldown_s=30))
@@ -106,7 +101,6 @@ async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeyp
     assert standing(graph)["cooldown_until"] == clock.time + 30
 
 
-@pytest.mark.requirement("S0.47")
 def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is kept in the thread's state as a wall-clock time, not in the process."""
 
@@ -122,7 +116,6 @@ def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypa
         assert verdicts(graph)[2:] == ["deferred_cooldown"]
 
 
-@pytest.mark.requirement("S0.47")
 async def test_a_commit_ends_the_streak(go: Drive, clock: Clock) -> None:
     """After a failure and a commit the next failure is the first again."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]), now=clock)

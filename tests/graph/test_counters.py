@@ -29,7 +29,6 @@ def counting(named: str, reported: int, **options: Any) -> Any:
     )
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(
     ("named", "options", "anchored"),
     [
@@ -50,7 +49,6 @@ async def test_the_providers_figures_stand_for_what_it_was_sent(
     assert standing(graph)["calibration"]
 
 
-@pytest.mark.requirement("S4.20", "S3.10")
 @pytest.mark.parametrize(("named", "compacted"), [("chars/2", True), ("chars/3", False)])
 async def test_the_settings_counter_decides_when_it_is_compacted(go: Drive, named: str, *, compacted: bool) -> None:
     """16,400 characters are 8,200 tokens, or 5,467; the ledger names the counter."""
@@ -60,7 +58,6 @@ async def test_the_settings_counter_decides_when_it_is_compacted(go: Drive, name
     assert [row.counter for row in ledger(graph)] == ([named] if compacted else [])
 
 
-@pytest.mark.requirement("S2.57")
 async def test_a_run_can_be_counted_otherwise(go: Drive) -> None:
     """By the settings of that run."""
     graph = counting("chars/3", 100)
@@ -84,7 +81,6 @@ NONSENSE: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize("name", NONSENSE)
 async def test_a_counter_that_does_not_count_is_named(go: Drive, name: str) -> None:
     """The error says that it is the counter, and which function it is."""
@@ -113,7 +109,6 @@ class Odd:
         return given[0][: given[1] * 4] if method == "head" else len(str(given[0])) // 4 + 1
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(
     "result", [lambda: 1 / 0, lambda: -1, lambda: None], ids=["raises", "a negative number", "nothing"]
 )
@@ -145,7 +140,6 @@ async def stopped_by_its_counter(go: Drive) -> Any:
     return graph
 
 
-@pytest.mark.requirement("C15")
 async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> None:
     """It is no failure of a level: the next level could count no better."""
     graph = await stopped_by_its_counter(go)
@@ -153,7 +147,6 @@ async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> N
     assert "committed" in verdicts(graph)
 
 
-@pytest.mark.requirement("S0.6")
 async def test_the_row_of_an_attempt_that_could_not_count_is_closed_by_the_next_input(go: Drive) -> None:
     """Also if that input needs no compaction, because an application has removed the messages."""
     graph = await stopped_by_its_counter(go)
@@ -170,7 +163,6 @@ BETWEEN: dict[str, Callable[[], list[AnyMessage]]] = {
 }
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("edited", [False, True])
 async def test_our_count_continues_from_the_last_usage(go: Drive, between: str, *, edited: bool) -> None:

@@ -32,7 +32,6 @@ def summary(*lines: str) -> HumanMessage:
     return HumanMessage("\n".join(lines), additional_kwargs={"compaction": {"kind": "compaction_summary"}})
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("context", "shown"),
     [
@@ -63,7 +62,6 @@ def test_a_context_shows_a_rule_and_its_revision_in_one_of_six_ways(
     assert outcome(context, RULE, REVISION) == shown
 
 
-@pytest.mark.requirement("S3.23")
 def test_rules_are_counted_and_listed_as_a_context_shows_them() -> None:
     """The listed rules are the lines that directly follow the heading `Rules:` and begin with a hyphen."""
     context = [
@@ -76,7 +74,6 @@ def test_rules_are_counted_and_listed_as_a_context_shows_them() -> None:
     assert not voided([HumanMessage(RULE)], RULE)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_seed_always_draws_the_same_round() -> None:
     """The same seed produces the same order, parcels and user text, so that published figures can be reproduced."""
     parcels = [
@@ -97,7 +94,6 @@ def test_a_seed_always_draws_the_same_round() -> None:
     assert round_of(draw)[0].text.endswith("?")
 
 
-@pytest.mark.requirement("S3.23")
 def test_rounds_are_about_orders_of_two_to_six_parcels() -> None:
     """Three hundred rounds contain every weight below 90, and all eight items and cities."""
     draw = Random(0)  # noqa: S311 - the numbers are no secret
@@ -113,7 +109,6 @@ def recording() -> ReplyingSummarizer:
     return ReplyingSummarizer(Reply(content="<summary>They looked for orders.</summary>"))
 
 
-@pytest.mark.requirement("S3.23")
 def test_six_rounds_are_added_before_each_compaction_to_half_of_the_tokens() -> None:
     """The requests of the summarizer and the last context contain each message of the rounds exactly once.
 
@@ -133,7 +128,6 @@ def test_six_rounds_are_added_before_each_compaction_to_half_of_the_tokens() -> 
     assert count(context) <= count([*first, *rounds[24:]]) // 2
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_model_that_loses_much_names_the_last_four_answers() -> None:
     """The reply of this summarizer omits the rules, the calls, the results and the older answers."""
     call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])

@@ -12,7 +12,6 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, SUMMARY_
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
     """The streamed words make up the whole answer, and the last one carries the tokens of request and answer."""
     given = [HumanMessage("one two three")]
@@ -26,7 +25,6 @@ def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
     assert usages[0]["total_tokens"] == usages[0]["input_tokens"] + usages[0]["output_tokens"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_echo_tells_what_it_was_sent_and_shortens_a_long_message() -> None:
     """The answer gives the number of user messages, and mentions a summary if there is one.
 
@@ -45,7 +43,6 @@ def test_the_echo_tells_what_it_was_sent_and_shortens_a_long_message() -> None:
     )
 
 
-@pytest.mark.requirement("S0.3")
 def test_the_model_of_the_environment_reports_its_usage_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a key, the model is the named one; without a key, it is the echo model, whose window is known."""
     for name in ("OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL"):

@@ -86,7 +86,6 @@ class World:
         return [row.verdict for row in self.ledger]
 
 
-@pytest.mark.requirement("S1.41", "S2.51")
 @PERSIST
 async def test_ten_turns_with_two_compactions(go: Drive, persist: str) -> None:
     """The parent really shrinks, its next request holds the summary, and nothing said is lost."""
@@ -105,7 +104,6 @@ async def test_ten_turns_with_two_compactions(go: Drive, persist: str) -> None:
     assert len(whole) == 20
 
 
-@pytest.mark.requirement("B40")
 @PERSIST
 async def test_the_stored_namespace_has_no_task_ids(go: Drive, persist: str) -> None:
     """Rows of every turn stand under the node's name, in a chain and with a growing epoch."""
@@ -118,7 +116,6 @@ async def test_the_stored_namespace_has_no_task_ids(go: Drive, persist: str) -> 
     assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
 
 
-@pytest.mark.requirement("S4.42")
 async def test_a_nested_namespace_is_a_path(go: Drive) -> None:
     """Two levels down the names of the nodes stand one behind the other."""
     world = World()
@@ -129,7 +126,6 @@ async def test_a_nested_namespace_is_a_path(go: Drive) -> None:
     assert [row.namespace for row in world.ledger] == ["team|compact"]
 
 
-@pytest.mark.requirement("S4.33")
 @PERSIST
 async def test_a_message_the_parent_deleted_stays_deleted(go: Drive, persist: str) -> None:
     """Neither a compaction nor the node's own memory brings it back."""
@@ -146,7 +142,6 @@ async def test_a_message_the_parent_deleted_stays_deleted(go: Drive, persist: st
     assert [m.id for m in whole if m.type == "human"] == [f"user-{turn}" for turn in (0, 2, 3, 4, 5, 7)]
 
 
-@pytest.mark.requirement("S1.41")
 @PERSIST
 async def test_a_message_the_parent_edited_stays_edited(go: Drive, persist: str) -> None:
     """A message that a compaction clipped is the parent's to change: the next turn does not clip it again."""
@@ -160,7 +155,6 @@ async def test_a_message_the_parent_edited_stays_edited(go: Drive, persist: str)
     assert edited in world.messages
 
 
-@pytest.mark.requirement("S0.47")
 @PERSIST
 async def test_epoch_rung_and_streak_survive_from_turn_to_turn(go: Drive, persist: str) -> None:
     """A failed turn makes the next one take the next level, and two failures in a row start the cool-down."""
@@ -171,7 +165,6 @@ async def test_epoch_rung_and_streak_survive_from_turn_to_turn(go: Drive, persis
     assert [row.level for row in world.ledger] == [0, 2]
 
 
-@pytest.mark.requirement("S0.48")
 @PERSIST
 async def test_the_cool_down_holds_inside_a_parent(go: Drive, persist: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is kept with the rest of the compaction's memory, by the wall clock."""
@@ -190,7 +183,6 @@ def refuse(*_: Any, **__: Any) -> None:
     raise OSError("read-only")
 
 
-@pytest.mark.requirement("S4.23")
 @PERSIST
 async def test_a_message_sent_with_a_confirmation_is_kept(go: Drive, persist: str) -> None:
     """The draft is applied to the parent's list as it is when the answer comes."""
@@ -205,7 +197,6 @@ async def test_a_message_sent_with_a_confirmation_is_kept(go: Drive, persist: st
     assert late in world.model.received[0]
 
 
-@pytest.mark.requirement("S4.24")
 @PERSIST
 async def test_a_declined_question_leaves_the_parent_as_it_was(go: Drive, persist: str) -> None:
     """And it is remembered: a small growth does not ask again."""
@@ -219,7 +210,6 @@ async def test_a_declined_question_leaves_the_parent_as_it_was(go: Drive, persis
     assert world.verdicts == ["declined"]
 
 
-@pytest.mark.requirement("B18")
 @pytest.mark.parametrize("options", [{}, {"checkpointer": True}], ids=["plain", "own checkpointer"])
 async def test_the_bare_graph_as_a_node_is_an_error(go: Drive, options: dict[str, Any]) -> None:
     """It could never shrink its parent; the error names the way that can."""
@@ -231,7 +221,6 @@ async def test_the_bare_graph_as_a_node_is_an_error(go: Drive, options: dict[str
         await go.invoke(parent.compile(checkpointer=InMemorySaver()), said("hello"))
 
 
-@pytest.mark.requirement("S4.39")
 @PERSIST
 async def test_an_input_larger_than_the_window_is_refused(go: Drive, persist: str) -> None:
     """The parent's list holds the line in its place, and its model node is sent that."""
@@ -245,7 +234,6 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive, persist: st
     assert len(world.messages) == 4
 
 
-@pytest.mark.requirement("S4.39")
 @PERSIST
 async def test_a_refusal_inside_a_parent_may_raise(go: Drive, persist: str) -> None:
     """With `on_refusal="raise"` the parent's model node is not reached, and the next input works."""
@@ -257,7 +245,6 @@ async def test_a_refusal_inside_a_parent_may_raise(go: Drive, persist: str) -> N
     assert world.messages[-1].text == "ok"
 
 
-@pytest.mark.requirement("S1.41")
 @PERSIST
 async def test_defects_in_the_parents_list_are_mended(go: Drive, persist: str) -> None:
     """Dicts, missing ids and repeated ids that other nodes left do not stop a compaction."""
@@ -270,7 +257,6 @@ async def test_defects_in_the_parents_list_are_mended(go: Drive, persist: str) -
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.requirement("S4.33")
 async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     """The draft alone carries the transaction."""
     world = World(model=ScriptedModel())
@@ -280,7 +266,6 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     assert records_of(world.inner).threads() == []
 
 
-@pytest.mark.requirement("S0.38")
 @PERSIST
 async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
     """Neither the summary nor a restored message appears in the parent's message stream."""
@@ -290,7 +275,6 @@ async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
     assert world.verdicts == ["committed"]
 
 
-@pytest.mark.requirement("S4.33")
 async def test_a_node_may_stand_behind_the_answer_too(go: Drive) -> None:
     """Used twice in one parent, before and after the model, it is still one conversation."""
     world = World(model=ScriptedModel(replies=[filler(60)]))
@@ -306,7 +290,6 @@ async def test_a_node_may_stand_behind_the_answer_too(go: Drive) -> None:
     assert [row.namespace for row in world.ledger] == ["after"]
 
 
-@pytest.mark.requirement("S4.33")
 @pytest.mark.parametrize("name", ["another", "zebra"])
 async def test_a_message_of_a_branch_beside_the_node_is_kept(go: Drive, name: str) -> None:
     """Whichever of the two writes first, the message stands behind the compacted conversation."""
@@ -347,7 +330,6 @@ class Data:
     turns: int = 0
 
 
-@pytest.mark.requirement("S4.33")
 @pytest.mark.parametrize("schema", [Model, Data, OwnChannels])
 async def test_a_state_may_be_an_object(go: Drive, schema: type[Any]) -> None:
     """A model of pydantic or a dataclass; with the channels of a compaction, an undo works as well."""

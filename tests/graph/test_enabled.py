@@ -24,7 +24,6 @@ from tests.graph.harness import CONFIG, Drive, agent, filler, full, ledger, roun
 OFF = {"enabled": False}
 
 
-@pytest.mark.requirement("S4.25")
 async def test_over_the_trigger_nothing_happens(go: Drive) -> None:
     """The turn is answered, and the ledger stays empty."""
     graph = agent(**OFF)
@@ -33,7 +32,6 @@ async def test_over_the_trigger_nothing_happens(go: Drive) -> None:
     assert ledger(graph) == []
 
 
-@pytest.mark.requirement("S4.25")
 async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> None:
     """The request is not sent; the conversation stays, a person's wish compacts it, and the next turn is answered."""
     graph = agent(**OFF)
@@ -50,7 +48,6 @@ async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> Non
     assert (await go.invoke(graph, said("go on")))["messages"][-1].type == "ai"
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("over", [0, 1])
 async def test_a_request_of_exactly_the_limit_is_sent(go: Drive, over: int) -> None:
     """The provider reported 300 tokens for an answer with a text of 5, so the messages are counted instead."""
@@ -63,7 +60,6 @@ async def test_a_request_of_exactly_the_limit_is_sent(go: Drive, over: int) -> N
     assert len(model.received) == (1 if over else 2)
 
 
-@pytest.mark.requirement("S4.25")
 @pytest.mark.parametrize("hook", ["pre_input", "pre_model", "post_model", "on_overflow"])
 @pytest.mark.parametrize("size", [1, 900, 2_000])
 def test_no_trigger_fires(hook: Any, size: int) -> None:
@@ -78,7 +74,6 @@ def test_no_trigger_fires(hook: Any, size: int) -> None:
     assert firing(reading, on.model_copy(update=OFF), own) is None
 
 
-@pytest.mark.requirement("S4.25")
 async def test_a_providers_overflow_goes_through(go: Drive) -> None:
     """The error is the caller's to handle, and the model is asked once."""
     model = ScriptedModel(replies=[ContextOverflowError("the prompt is too long"), "twelve"])
@@ -88,7 +83,6 @@ async def test_a_providers_overflow_goes_through(go: Drive) -> None:
     assert (len(model.received), verdicts(graph)) == (1, [])
 
 
-@pytest.mark.requirement("S4.25")
 async def test_a_run_may_switch_it_on(go: Drive) -> None:
     """As any setting of the builder's."""
     graph = agent(**OFF)

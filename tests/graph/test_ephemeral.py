@@ -64,7 +64,6 @@ def pages(model: ScriptedModel, number: int) -> list[str]:
     return [message.text.split()[0] for message in model.received[number] if message.type == "tool"]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
     """The model reads each page once and then only the newest; the call is made on what is left, in two steps."""
     model = looks(3)
@@ -79,7 +78,6 @@ async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
     ]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Each time a compaction of its own, without a summary; the line names the handle, the transcript has it all."""
     caplog.set_level("INFO")
@@ -112,7 +110,6 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest
     assert [m.id for m in whole] == [m.id for m in held]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
     """Of reminders that no person wrote the newest stays; the older ones are in the transcript."""
     graph = agent(ephemeral_keep=1)
@@ -126,7 +123,6 @@ async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
     assert whole == [name for n in range(3) for name in (f"reminder-{n}", f"input-{n}")]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_the_check_is_made_on_what_is_left(go: Drive) -> None:
     """A request that was over the trigger with its old pages is not compacted without them."""
     blocks = [message for n in range(4) for message in tool_block(n, 170, "look")]
@@ -138,7 +134,6 @@ async def test_the_check_is_made_on_what_is_left(go: Drive) -> None:
     assert pages(model, 0) == ["[an", "[an", "[an", "t3-0"]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_what_is_then_compacted_is_compacted_on_what_is_left(go: Drive) -> None:
     """Two compactions in one turn, and the transcript has every word."""
     blocks = [message for n in range(2) for message in tool_block(n, 100, "look")]
@@ -150,7 +145,6 @@ async def test_what_is_then_compacted_is_compacted_on_what_is_left(go: Drive) ->
     assert frozen(CompactionThread(graph, CONFIG).transcript()[:-1]) == frozen(given)
 
 
-@pytest.mark.requirement("S1.4")
 async def test_a_step_that_runs_again_writes_nothing_more(go: Drive) -> None:
     """From the checkpoint before it the same messages leave again, under the same key."""
     graph = agent(looks(2), tools=[looking(1)])
@@ -166,7 +160,6 @@ async def test_a_step_that_runs_again_writes_nothing_more(go: Drive) -> None:
     assert texts(values(graph)["messages"]).count("[an older result of look") == 1
 
 
-@pytest.mark.requirement("S1.4")
 async def test_an_undo_holds_what_had_left(go: Drive) -> None:
     """The page stands again, and stays until it is released."""
     model = looks(2, "done")
@@ -180,7 +173,6 @@ async def test_an_undo_holds_what_had_left(go: Drive) -> None:
     assert pages(model, 4) == ["[an", "page2-0"]
 
 
-@pytest.mark.requirement("S1.2", "S1.4")
 async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
     """What left makes the last call's real usage worthless: the request is counted anew."""
     look = calls(("look", {}))
@@ -191,7 +183,6 @@ async def test_the_usage_of_the_longer_request_is_no_anchor(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent") == []
 
 
-@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("method", ["begin", "commit"])
 async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
     """If the archive fails, the model receives the whole messages, and the event reports that no tokens were freed.
@@ -213,7 +204,6 @@ async def test_what_cannot_be_archived_stays(go: Drive, method: str) -> None:
     assert ledger(graph)[0].reason == {"begin": "", "commit": "archive:OSError"}[method]
 
 
-@pytest.mark.requirement("S1.4")
 async def test_nothing_is_written_where_nothing_is_ephemeral(go: Drive) -> None:
     """No row, no epoch, and the very same messages."""
     model = looks(3)
@@ -226,7 +216,6 @@ async def test_nothing_is_written_where_nothing_is_ephemeral(go: Drive) -> None:
     assert standing(graph).get("epoch", 0) == 0
 
 
-@pytest.mark.requirement("S1.4")
 async def test_running_again_changes_nothing(go: Drive) -> None:
     """An input after it finds nothing more to take."""
     graph = agent(looks(2, "done"), tools=[looking(1)])
@@ -237,7 +226,6 @@ async def test_running_again_changes_nothing(go: Drive) -> None:
     assert len(ledger(graph)) == 1
 
 
-@pytest.mark.requirement("S1.4")
 async def test_a_parent_gets_what_left_with_what_was_compacted(go: Drive) -> None:
     """`as_node` applies both to the parent's own list."""
     compaction = create_compaction_graph(
@@ -254,7 +242,6 @@ async def test_a_parent_gets_what_left_with_what_was_compacted(go: Drive) -> Non
     assert "r-user-0" not in {message.id for message in held}
 
 
-@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("keep", [True, -1, "2", 1.5])
 def test_a_tool_that_says_no_number_is_an_error(keep: Any) -> None:
     """At build time, with its name."""
@@ -262,7 +249,6 @@ def test_a_tool_that_says_no_number_is_an_error(keep: Any) -> None:
         agent(tools=[looking(keep)])
 
 
-@pytest.mark.requirement("S1.4")
 async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     """The older pages leave all the same."""
     model = looks(2)
@@ -273,7 +259,6 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
     assert "page2-0" in texts(found["messages"])
 
 
-@pytest.mark.requirement("S1.4")
 def test_tools_say_how_many_of_their_results_stay() -> None:
     """The number may be 0; a tool without a number is not in the mapping."""
 

@@ -46,7 +46,6 @@ def row(policy: Policy, budget: float = 1.0, talk: Sequence[AnyMessage] = TALK) 
     return found
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None:
     """Neither what the prompt says nor what a result behind the cut gives."""
     run = cut("talk", TALK, 0.6)
@@ -55,7 +54,6 @@ def test_a_later_call_needs_what_was_seen_before_and_nobody_said_again() -> None
     assert text_of(run.old).startswith("Please look up")
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_cut_stands_behind_all_results_of_a_call() -> None:
     """A cut never separates a call from one of its results, whatever the share is.
 
@@ -69,7 +67,6 @@ def test_a_cut_stands_behind_all_results_of_a_call() -> None:
     assert [message.id for message in cut("talk", talk, 0.5).old] == ["own", "message-2", "message-3", "message-4"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
     """An identifier has at least three characters, and the list contains identifiers in order, with repetitions."""
     text = "Call ABC about fq8ape, Abc and PX-1138.\nFiles: src/a.py, a-b (x1, PX, 12) 123 order_id ABC, at me@x.org!"
@@ -77,14 +74,12 @@ def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
     assert identifiers(text) == set(listed(text))
 
 
-@pytest.mark.requirement("S3.23")
 def test_each_value_of_an_argument_is_read_with_the_key_beside_it() -> None:
     """A value in a list or in a nested argument has the key that is closest to the value."""
     argument = {"a": {"b": ["x", {"c": 1}, [2]]}, "d": None}
     assert list(leaves(argument)) == [("b", "x"), ("c", "1"), ("b", "2"), ("d", "None")]
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_each_later_call_needs_is_said_for_each_call() -> None:
     """A call needs the whole identifiers that only messages before the cut contain.
 
@@ -103,7 +98,6 @@ def test_what_each_later_call_needs_is_said_for_each_call() -> None:
     assert run.identifiers == {"PX-1", "PX-2"}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("context", "is_bound"),
     [
@@ -124,7 +118,6 @@ def test_an_identifier_is_bound_to_two_words_near_it(context: str, is_bound: boo
     assert bound(context, f"owl {'.' * 80} of fox PX-1 hen {'.' * 80} yak", "PX-1") is is_bound
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_words_of_a_rule_are_stemmed_and_have_content() -> None:
     """Words without content, such as articles, are omitted, and Chinese text is split into pairs of characters."""
     text = "Please keep the BOXES for my booking, don't ship 3 parcels if it rained slowly. 我要靠窗 好 一定要"
@@ -132,7 +125,6 @@ def test_the_words_of_a_rule_are_stemmed_and_have_content() -> None:
     assert terms(text) == [*english, "我要", "要靠", "靠窗", "好", "一定", "定要"]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("between", "around", "survived"),
     [(58, (0, 0), True), (59, (0, 0), False), (58, (1, 0), True), (58, (0, 1), True), (59, (9, 9), False)],
@@ -145,7 +137,6 @@ def test_half_of_a_rules_words_survive_together(between: int, around: tuple[int,
     assert not survives(context, "alpha beta gamma delta omega")
 
 
-@pytest.mark.requirement("S3.23")
 def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
     """The two ends of each figure."""
     every, none = row(lambda old, _: old), row(lambda _old, _cap: [])
@@ -158,21 +149,18 @@ def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
     assert (every["runs"], every["identifiers"], every["later_calls"]) == (1, 2, 1)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_bag_of_identifiers_is_recalled_and_not_bound() -> None:
     """Words that gave them meaning must stand near."""
     found = row(lambda _old, _cap: [HumanMessage("PX-1138 FQ8APE")])
     assert (found["recall"], found["bound"], found["calls"]) == (1.0, 0.0, 1.0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_one_lost_identifier_loses_the_call() -> None:
     """Half of the recall, and no call."""
     found = row(lambda _old, _cap: [HumanMessage("carrier north, parcel PX-1138")])
     assert (found["recall"], found["bound"], found["calls"]) == (0.5, 0.5, 0.0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
     """Three contexts, one for each place of a constraint, each without the call of its result."""
 
@@ -185,7 +173,6 @@ def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
     assert found["most_over_cap"] >= found["tokens_over_cap"] > 1
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("budget", "share"), [(1.0, 1.0), (0.5, 0.5), (0.001, None)])
 def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
     """The cap is a share of the tokens of the messages, which include the planted sentence.
@@ -209,7 +196,6 @@ def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: flo
     assert found["within_cap"] == float(budget > 0.1)
 
 
-@pytest.mark.requirement("S3.23")
 def test_progress_is_told_after_each_cut_of_each_policy_and_budget() -> None:
     """The callback runs after each cut, and the row of a policy follows the last cut of this policy."""
     told: list[str] = []
@@ -224,14 +210,12 @@ def test_progress_is_told_after_each_cut_of_each_policy_and_budget() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_defect_of_the_recording_is_not_the_policys() -> None:
     """A result of no call that was there before."""
     broken = [*TALK[:3], ToolMessage("lost", tool_call_id="nobody"), *TALK[3:]]
     assert row(lambda old, _: old, talk=broken)["broken_pairs"] == 0
 
 
-@pytest.mark.requirement("S3.23")
 def test_rules_are_precise_where_remarks_are_none() -> None:
     """A digest that lists every sentence as a rule is half right; ours does better."""
 
@@ -247,7 +231,6 @@ def test_rules_are_precise_where_remarks_are_none() -> None:
     assert row(lambda old, _: old)["precision"] is None
 
 
-@pytest.mark.requirement("S3.23")
 def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
     """At the first, the middle and the last message of the user; no sentence passes for another."""
     users = [HumanMessage(f"message {number}", id=f"{number}") for number in range(5)]
@@ -259,14 +242,12 @@ def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
         assert [other for other in (*CONSTRAINTS, *REMARKS) if survives(sentence, other)] == [sentence]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_run_without_a_user_has_no_rules() -> None:
     """And is measured all the same."""
     found = row(lambda old, _: old, talk=[m for m in TALK if not isinstance(m, HumanMessage)])
     assert (found["rules"], found["recall"]) == ({}, 1.0)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("budget", [0.3, 0.6])
 def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
@@ -278,7 +259,6 @@ def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
     assert all(policy(old, count(old)) == old for policy in BASELINES[name]), "what fits exactly is kept"
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_interval_is_of_the_runs_and_always_the_same() -> None:
     """Wide for few runs that differ, and nothing for one."""
     assert interval([(1, 1)]) == (1.0, 1.0)

@@ -63,7 +63,6 @@ def check_frame(figure: Any) -> None:
     assert left + right == pytest.approx(figure.bbox.width, abs=2)
 
 
-@pytest.mark.requirement("S3.23")
 def test_retention_is_drawn_against_the_budget_in_percent(drawn: Draw) -> None:
     """Each policy has one line, which begins at the smallest budget.
 
@@ -88,7 +87,6 @@ def test_retention_is_drawn_against_the_budget_in_percent(drawn: Draw) -> None:
             assert 0 < opacity < 0.5
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("windows", "labels"),
     [((0.4, 0.4), ["ours", "trim"]), ((0.4, 9000), ["ours, 40%", "trim, 9,000 tokens"])],
@@ -119,7 +117,6 @@ def test_a_course_is_drawn_over_the_requests_in_percent(
         assert (axes.get_xlim(), axes.get_ylim()[0]) == ((0, 100), 0)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> None:
     """The error contains the path of the chart and the reason that the operating system gives."""
@@ -130,7 +127,6 @@ def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> 
     assert str(caught.value) == f"{path} cannot be written (No such file or directory)"
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_page_holds_the_picture(tmp_path: Path) -> None:
     """The HTML page contains the chart as SVG, with the title."""
     pytest.importorskip("matplotlib")
@@ -143,7 +139,6 @@ def test_a_page_holds_the_picture(tmp_path: Path) -> None:
     assert "<!-- A title -->" in picture
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_chart_without_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says how to install matplotlib, and which option to omit instead."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

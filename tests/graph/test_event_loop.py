@@ -74,7 +74,6 @@ def with_middleware(checkpointer: Any = None, **options: Any) -> Any:
 BUILDS = {"agent": agent, "embedded": embedded, "middleware": with_middleware}
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 @pytest.mark.parametrize("database", [None, "sqlite:///a.db"])
 async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], database: str | None) -> None:
@@ -87,7 +86,6 @@ async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], data
     assert len(state["messages"]) < len(LARGE["messages"])
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> None:
     """A saver that is opened on the loop: our tables stand beside its own."""
@@ -126,7 +124,6 @@ ASKED: dict[str, Callable[[CompactionThread, str], Awaitable[Any]]] = {
 """Every asynchronous method of a thread, in an order in which one can be called after the other."""
 
 
-@pytest.mark.requirement("S4.12")
 async def test_what_is_asked_of_a_thread() -> None:
     """Every asynchronous method of it, of an agent that has run no turn; some where no vocabulary is read yet."""
     assert set(ASKED) == {name for name in dir(CompactionThread) if name.startswith("a")}
@@ -143,7 +140,6 @@ async def test_what_is_asked_of_a_thread() -> None:
             await ask(CompactionThread(agent(checkpointer=saver), CONFIG), head)
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("name", ["apreview", "aundo"])
 async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
     """Before the agent's first call, which tells the window, the vocabulary is read on a worker thread, too."""
@@ -159,7 +155,6 @@ async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
         await ASKED[name](CompactionThread(after, CONFIG), head)
 
 
-@pytest.mark.requirement("S4.12")
 async def test_what_a_saver_is_asked() -> None:
     """Every asynchronous method of the checkpointer."""
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
@@ -182,7 +177,6 @@ async def test_what_a_saver_is_asked() -> None:
         assert len(await asyncio.to_thread(saver.threads)) == 1
 
 
-@pytest.mark.requirement("S4.12")
 async def test_a_list_by_itself() -> None:
     """`acompact_messages` reads the vocabulary on a worker thread, too."""
     offline_encoding.cache_clear()
@@ -190,7 +184,6 @@ async def test_a_list_by_itself() -> None:
     assert len(await acompact_messages(messages, max_tokens=2_000)) < len(messages)
 
 
-@pytest.mark.requirement("S4.12")
 async def test_what_needs_no_tokenizer_is_an_error_at_build_time() -> None:
     """An unknown window and a URL that is none; the rest is an error of the first turn, and of each one after it."""
     with pytest.raises(SettingsError, match="context_window"):
@@ -221,7 +214,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.requirement("S4.12")
 def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     """Drivers and vocabularies that no earlier test has loaded."""
     root = Path(__file__).parents[2]
@@ -230,7 +222,6 @@ def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
 
 
-@pytest.mark.requirement("S4.12")
 async def test_a_forgotten_database_is_closed_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     """A factory makes a graph for each request: the connections of the last one are closed off the loop."""
     graph = agent(database="sqlite:///a.db", checkpointer=InMemorySaver())

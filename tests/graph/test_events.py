@@ -51,7 +51,6 @@ async def told(go: Drive, graph: Any, given: dict[str, Any], **options: Any) -> 
     return events(await go.stream(graph, given, stream_mode=["custom"], **options))
 
 
-@pytest.mark.requirement("S0.45", "S0.37", "S0.30")
 async def test_the_sequence_of_a_commit(go: Drive) -> None:
     """The trigger, four phases in order, what became of the conversation, and the verdict."""
     found = await told(go, telling(), BLOCKS)
@@ -76,7 +75,6 @@ FAILURES: dict[str, tuple[Any, list[str], str]] = {
 }
 
 
-@pytest.mark.requirement("S0.30", "S0.34")
 @pytest.mark.parametrize("failing", FAILURES)
 async def test_the_sequence_of_a_failure(go: Drive, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     """Every attempt that started ends with one `rollback` phase that names the reason, and no summary is done."""
@@ -91,7 +89,6 @@ async def test_the_sequence_of_a_failure(go: Drive, monkeypatch: pytest.MonkeyPa
     assert meta[-1]["tokens_after"] == meta[0]["tokens_before"]
 
 
-@pytest.mark.requirement("S0.31", "S0.32", "S0.33")
 @pytest.mark.parametrize("reply", [SUMMARY, ""])
 async def test_counters_and_sizes_run_on_from_phase_to_phase(go: Drive, reply: str) -> None:
     """Once selection is done, every later phase carries its counters; each starts at the size it was left at."""
@@ -108,14 +105,12 @@ async def test_counters_and_sizes_run_on_from_phase_to_phase(go: Drive, reply: s
     assert meta[1]["tokens_after"] < meta[0]["tokens_after"]
 
 
-@pytest.mark.requirement("S0.29", "S0.35")
 async def test_phases_are_told_only_when_switched_on(go: Drive) -> None:
     """By default the stream carries the trigger and what came of it, and a warning only where it is asked for."""
     found = await told(go, agent(calm()), BLOCKS)
     assert [event["event"] for event in found] == ["PreCompactEvent", *COMMITTED]
 
 
-@pytest.mark.requirement("S0.36")
 @pytest.mark.parametrize("built", [True, False])
 async def test_a_run_can_switch_the_phases(go: Drive, built: bool) -> None:
     """A run's own context beats what the graph was built with."""
@@ -124,7 +119,6 @@ async def test_a_run_can_switch_the_phases(go: Drive, built: bool) -> None:
     assert any(event["event"] == "CompactionMetaEvent" for event in found) is not built
 
 
-@pytest.mark.requirement("S0.38", "S0.46")
 async def test_a_call_that_does_not_stream_only_logs(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """The state returned is the same with and without events; what happened stands in the log."""
     with caplog.at_level(logging.DEBUG, "langgraph_compaction"):
@@ -141,7 +135,6 @@ async def test_a_call_that_does_not_stream_only_logs(go: Drive, caplog: pytest.L
     assert loud.keys() == quiet.keys() == {"messages", "compaction", "memory"}
 
 
-@pytest.mark.requirement("S0.46")
 async def test_a_rollback_is_logged(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever greps the log finds what was rolled back, and why."""
     await go.invoke(telling(ScriptedModel(replies=[""])), BLOCKS)
@@ -180,7 +173,6 @@ def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     log.setLevel(logging.NOTSET)
 
 
-@pytest.mark.requirement("S4.34")
 @pytest.mark.parametrize(
     ("replies", "expected"),
     [([SUMMARY], "committed"), ([""], "rejected_empty"), ([ValueError("down")], "failed_permanent")],
@@ -210,7 +202,6 @@ async def test_who_only_watches_changes_nothing(
         assert len(ledger(graph)) == 1
 
 
-@pytest.mark.requirement("S0.34")
 async def test_the_detail_of_a_failure_is_redacted_in_the_event(go: Drive) -> None:
     """As in the ledger; the state does not hold it."""
     graph = agent(

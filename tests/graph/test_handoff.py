@@ -66,7 +66,6 @@ async def declined(go: Drive, model: Any = None, summarizer: Any = None, **optio
     return graph
 
 
-@pytest.mark.requirement("S4.39", "S4.24")
 async def test_over_the_limit_the_question_comes_once_more(go: Drive) -> None:
     """With the choices that are left, as plain JSON; nothing has happened yet."""
     graph = await declined(go)
@@ -78,7 +77,6 @@ async def test_over_the_limit_the_question_comes_once_more(go: Drive) -> None:
     assert verdicts(graph) == ["declined"]
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("answer", ["compact", True, {"focus": "eggs"}])
 async def test_compact_compacts_as_ever(go: Drive, answer: Any) -> None:
     """A clear yes is the same as the word; afterwards nobody is asked a third time."""
@@ -91,7 +89,6 @@ async def test_compact_compacts_as_ever(go: Drive, answer: Any) -> None:
     assert standing(graph)["declined_at"] is None
 
 
-@pytest.mark.requirement("S4.39", "S2.51")
 async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     """The fallback chain's last level: the oldest messages are hidden behind a notice and stand in the archive."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -109,7 +106,6 @@ async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     assert (standing(graph)["level"], standing(graph)["declined_at"]) == (0, None)
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     """The run ends without an answer and this thread stays as it was; what it hands over opens another."""
     model = ScriptedModel(replies=["first", "second"])
@@ -136,7 +132,6 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     assert CompactionThread(graph, NEW).transcript()[0].id == "over"
 
 
-@pytest.mark.requirement("S4.39")
 async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> None:
     """Pins by id and by text, and system messages, are part of the new thread."""
     graph = agent(require_confirmation=True)
@@ -152,7 +147,6 @@ async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> Non
     assert "never on Sundays" in texts(given["messages"])
 
 
-@pytest.mark.requirement("S4.39")
 async def test_the_ledger_and_the_channel_know_of_the_handover(go: Drive) -> None:
     """The attempt is told as declined; the next input clears what was handed over, and the channel is small again."""
     graph = await declined(go)
@@ -170,7 +164,6 @@ async def test_the_ledger_and_the_channel_know_of_the_handover(go: Drive) -> Non
         CompactionThread(graph, CONFIG).handoff()
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("answer", ["raise", False, "decline", "what?", {"accept": False}, 7])
 async def test_anything_else_leaves_it_to_the_person(go: Drive, answer: Any) -> None:
     """The request is not sent; the error says what to do, and the conversation is as it was."""
@@ -184,7 +177,6 @@ async def test_anything_else_leaves_it_to_the_person(go: Drive, answer: Any) -> 
     assert (ledger(graph)[-1].verdict, ledger(graph)[-1].reason) == ("declined", "raise")
 
 
-@pytest.mark.requirement("S4.39")
 async def test_after_raise_the_turn_goes_on_once_there_is_room(go: Drive) -> None:
     """As the error says: messages are deleted, and the same turn is answered."""
     model = ScriptedModel(replies=["first", "second"])
@@ -198,7 +190,6 @@ async def test_after_raise_the_turn_goes_on_once_there_is_room(go: Drive) -> Non
     assert len(model.received[-1]) == 15
 
 
-@pytest.mark.requirement("S4.39")
 async def test_who_makes_room_instead_of_answering_is_not_held_up(go: Drive) -> None:
     """Messages deleted with the answer: the question is moot, whatever the answer."""
     model = ScriptedModel(replies=["first", "second"])
@@ -209,7 +200,6 @@ async def test_who_makes_room_instead_of_answering_is_not_held_up(go: Drive) -> 
     assert verdicts(graph) == ["declined"]
 
 
-@pytest.mark.requirement("S4.39")
 async def test_after_the_answer_nothing_is_asked_over_the_limit(go: Drive) -> None:
     """The turn is answered and nothing is to be sent: the question waits for the next input."""
     graph = agent(ScriptedModel(replies=["ok", filler(130)]), require_confirmation=True)
@@ -222,7 +212,6 @@ async def test_after_the_answer_nothing_is_asked_over_the_limit(go: Drive) -> No
     assert question(graph)["answers"] == WAYS
 
 
-@pytest.mark.requirement("S4.39")
 async def test_who_has_switched_the_questions_off_since_is_compacted_at_once(go: Drive) -> None:
     """An earlier no binds only while people are asked."""
     graph = agent(require_confirmation=True)
@@ -248,7 +237,6 @@ async def leapt(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
     return question(graph)
 
 
-@pytest.mark.requirement("S4.39", "S4.23")
 @pytest.mark.parametrize("preset", ["selective", "progressive", "layered_defence", "recent_rounds"])
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_jump_over_the_limit_asks_one_question_with_the_four_ways(go: Drive, build: Any, preset: str) -> None:
@@ -266,7 +254,6 @@ async def test_a_jump_over_the_limit_asks_one_question_with_the_four_ways(go: Dr
     assert len(model.received) == 2
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 @pytest.mark.parametrize("answer", ["raise", "maybe", False, {"accept": False}, 7])
 async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, answer: Any) -> None:
@@ -283,7 +270,6 @@ async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, an
     assert question(graph)["answers"] == WAYS
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_the_other_ways_serve_after_a_jump_too(go: Drive, build: Any) -> None:
     """The oldest messages are hidden without a summary, or another thread takes over."""
@@ -301,7 +287,6 @@ async def test_the_other_ways_serve_after_a_jump_too(go: Drive, build: Any) -> N
     assert frozen(values(graph)["messages"][: len(before)]) == frozen(before)
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("answer", ["raise", "compact"])
 async def test_what_only_the_provider_counts_over_the_limit_is_asked_about_too(go: Drive, answer: str) -> None:
     """Its answer held 250 tokens that no text shows: nobody has made room, so that the question is not moot."""
@@ -323,7 +308,6 @@ async def test_what_only_the_provider_counts_over_the_limit_is_asked_about_too(g
     assert values(graph)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S4.39")
 async def test_rungs_that_fail_after_the_answer_ask_nobody_again(go: Drive) -> None:
     """The summarizer is down: the levels run on within the turn until one commits."""
     graph = leap(summarizer=ScriptedModel(replies=[ValueError("down")]))
@@ -333,7 +317,6 @@ async def test_rungs_that_fail_after_the_answer_ask_nobody_again(go: Drive) -> N
     assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
 
 
-@pytest.mark.requirement("S4.39", "S4.32")
 async def test_a_preset_that_checks_before_the_input_asks_how_where_the_input_goes_over(go: Drive) -> None:
     """The conversation before it is in the soft zone, and the request that is to be sent is over the limit."""
     graph = agent(preset="recent_rounds")
@@ -345,7 +328,6 @@ async def test_a_preset_that_checks_before_the_input_asks_how_where_the_input_go
     assert question(graph)["current_tokens"] == 1_068
 
 
-@pytest.mark.requirement("S4.39", "S0.48")
 async def test_a_cool_down_defers_no_question_over_the_limit(go: Drive, clock: Clock) -> None:
     """Nor does an undone compaction that is held."""
     graph = leap(now=clock)
@@ -356,7 +338,6 @@ async def test_a_cool_down_defers_no_question_over_the_limit(go: Drive, clock: C
     assert question(graph)["answers"] == WAYS
 
 
-@pytest.mark.requirement("S4.39", "S4.23")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_question(go: Drive, build: Any) -> None:
     """Nothing is about to be sent: to go on without it is still possible, and the ways come with the next input."""
@@ -371,7 +352,6 @@ async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_quest
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S2.54", "S4.39")
 async def test_a_handover_tries_the_next_rung_where_the_summarizer_fails(go: Drive) -> None:
     """The digest stands in; nobody is asked again."""
     graph = await declined(go, summarizer=ScriptedModel(replies=[ValueError("down")]))
@@ -399,7 +379,6 @@ def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) 
     return parent.compile(checkpointer=checkpointer)
 
 
-@pytest.mark.requirement("S4.39")
 async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
     """Its run does not end where ours does; and who chooses `raise` there has the error at once."""
     model = ScriptedModel()
@@ -413,7 +392,6 @@ async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("answer", ["compact", "drop_oldest", "what?"])
 async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Drive, answer: str) -> None:
     """Three ways; the parent's model is called with what fits, or not at all."""
@@ -430,7 +408,6 @@ async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Driv
     assert model.received[-1][-1].id == "over"
 
 
-@pytest.mark.requirement("I22", "S4.39")
 @pytest.mark.parametrize("where", ["graph", "middleware", "parent"])
 @pytest.mark.parametrize("confirmation_unavailable", ["proceed", "refuse"])
 async def test_over_the_limit_where_nobody_can_answer_the_settings_decide(

@@ -16,7 +16,6 @@ from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_diff_tells_what_became_of_each_message() -> None:
     """Dropped, clipped, summarized, added, kept."""
     graph = agent()
@@ -38,7 +37,6 @@ def test_a_diff_tells_what_became_of_each_message() -> None:
     assert repr(changed) == f"<Diff 0 dropped, 1 clipped, 0 summaries, 0 added, {len(given) - 1} kept>"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown_with_its_messages() -> None:
     """The snapshot, what left and what was clipped, all in their original form."""
     graph = agent(tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
@@ -68,7 +66,6 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
         CompactionThread(graph, CONFIG).show("0" * 16)
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_attempt_that_never_began_is_shown_without_messages() -> None:
     """A refused input and an undo have a row in the ledger, and no conversation that they began with."""
     graph = agent()
@@ -86,7 +83,6 @@ def test_an_attempt_that_never_began_is_shown_without_messages() -> None:
     assert not any(one.on_this_branch for one in shown)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     """What it announces is what the compaction then does."""
     summarizer = ScriptedModel(replies=["<summary>brief but long enough</summary>"])
@@ -114,7 +110,6 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("preset", ["progressive", "layered_defence"])
 def test_a_preview_keeps_the_newest_answer_as_a_compaction_does(preset: Any) -> None:
     """Also where the preset summarizes everything."""
@@ -128,7 +123,6 @@ def test_a_preview_keeps_the_newest_answer_as_a_compaction_does(preset: Any) -> 
     assert [message.id for message in seen.dropped] == [m.id for m in before if m.id not in left]
 
 
-@pytest.mark.requirement("S2.56")
 def test_a_preview_of_another_preset() -> None:
     """It keeps the application's own figures and takes the preset's for the rest."""
     graph = agent(trigger_ratio=0.99)
@@ -140,7 +134,6 @@ def test_a_preview_of_another_preset() -> None:
         CompactionThread(graph, CONFIG).preview(settings={"no_such": 1})
 
 
-@pytest.mark.requirement("S2.62")
 def test_a_preview_says_why_nothing_would_be_done() -> None:
     """A short conversation has nothing that could leave for something smaller."""
     graph = agent()
@@ -152,7 +145,6 @@ def test_a_preview_says_why_nothing_would_be_done() -> None:
     assert seen.tokens_before == seen.tokens_selected == seen.tokens_after_about
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("of_ours", [True, False])
 def test_forgetting_erases_every_row(of_ours: bool, tmp_path: Any) -> None:
     """Checkpoints, snapshots, summaries, ledger and archive; another thread's rows stay."""

@@ -41,7 +41,6 @@ async def path(go: Drive, graph: Any, given: Any) -> tuple[list[str], list[str]]
     return steps(chunks), [event["trigger"] for event in events(chunks, "PreCompactEvent")]
 
 
-@pytest.mark.requirement("C2", "S4.32")
 @pytest.mark.parametrize(
     ("hooks", "ran", "trigger"),
     [
@@ -62,7 +61,6 @@ async def test_each_hook_is_asked_where_the_settings_name_it(
     assert [row.trigger for row in ledger(graph)] == trigger
 
 
-@pytest.mark.requirement("C2", "S4.32")
 @pytest.mark.parametrize(
     ("before", "hooks", "trigger"),
     [
@@ -82,7 +80,6 @@ async def test_before_an_input_it_is_not_counted(
     assert told == trigger
 
 
-@pytest.mark.requirement("C2", "S4.32")
 async def test_what_an_input_makes_too_long_is_compacted_whatever_the_hooks(go: Drive) -> None:
     """Below the trigger without it, over the limit with it: no request over the limit is sent."""
     model = ScriptedModel()
@@ -92,7 +89,6 @@ async def test_what_an_input_makes_too_long_is_compacted_whatever_the_hooks(go: 
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("C2", "S1.1")
 async def test_post_model_weighs_the_real_usage(go: Drive) -> None:
     """What the provider reports after the answer counts, not what we counted before it."""
     for tokens, ran in ((780, NEVER), (790, POST)):
@@ -100,7 +96,6 @@ async def test_post_model_weighs_the_real_usage(go: Drive) -> None:
         assert (await path(go, graph, {"messages": [*rounds(7), *said("and now?")["messages"]]}))[0] == ran
 
 
-@pytest.mark.requirement("C2", "S3.15")
 @pytest.mark.parametrize("hooked", [True, False])
 async def test_an_overflow_is_ours_where_its_hook_is_set(go: Drive, hooked: bool) -> None:
     """Otherwise the provider's error goes through, and nothing has changed."""
@@ -118,7 +113,6 @@ async def test_an_overflow_is_ours_where_its_hook_is_set(go: Drive, hooked: bool
     assert standing(graph).get("overflows", 0) == 0
 
 
-@pytest.mark.requirement("B25", "S2.2", "C1")
 @pytest.mark.parametrize(("tokens", "fires"), [(749, False), (750, False), (751, True), (1_000, True), (1_001, True)])
 async def test_nothing_and_less_than_nothing_left_fires_too(go: Drive, tokens: int, fires: bool) -> None:
     """Less than a quarter left, down to exactly 0 tokens and below: the call is preceded by a compaction."""
@@ -137,7 +131,6 @@ async def test_nothing_and_less_than_nothing_left_fires_too(go: Drive, tokens: i
     assert verdicts(graph) == (["committed"] if fires else [])
 
 
-@pytest.mark.requirement("C3", "S2.3", "S3.13")
 @pytest.mark.parametrize(
     ("unit", "limit", "name"), [("rounds", 5, "rounds"), ("messages", 9, "messages"), ("events", 9, "events")]
 )
@@ -158,7 +151,6 @@ async def test_counts_fire_far_below_the_trigger(go: Drive, unit: str, limit: in
     assert unit == "rounds" or len(left) < limit
 
 
-@pytest.mark.requirement("C3", "S2.34", "S2.28")
 @pytest.mark.parametrize("unit", ["turns", "model_calls"])
 async def test_turns_count_from_the_last_compaction_on(go: Drive, unit: str) -> None:
     """The third input since then goes straight to the full summary, again and again."""

@@ -52,7 +52,6 @@ LAYERS: dict[str, tuple[list[AnyMessage], list[Any], str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.requirement("S3.22", "S3.24", "S3.19")
 @pytest.mark.parametrize("layer", LAYERS)
 async def test_every_layer_ends_in_the_same_summary(go: Drive, layer: str) -> None:
     """Before an overflow, at so many events, and after the provider's refusal: one way, and one message is left."""
@@ -69,7 +68,6 @@ async def test_every_layer_ends_in_the_same_summary(go: Drive, layer: str) -> No
     assert summary.text.startswith(CLEARED)
 
 
-@pytest.mark.requirement("S3.15", "S3.16", "B19")
 async def test_the_emergency_layer_makes_the_thread_usable_again(go: Drive) -> None:
     """The failed turn goes on by itself with the pending message, and the next one needs nothing."""
     graph = defended([ContextOverflowError("too long"), "answer", "next"])
@@ -81,7 +79,6 @@ async def test_the_emergency_layer_makes_the_thread_usable_again(go: Drive) -> N
     assert [message.text for message in values(graph)["messages"]][1:] == ["now?", "answer", "more", "next"]
 
 
-@pytest.mark.requirement("S3.11", "S3.12")
 @pytest.mark.parametrize(("window", "first"), [(200_000, 180_001), (1_000, 901), (128_000, 115_201)])
 def test_more_than_nine_tenths_fire(window: int, first: int) -> None:
     """The operator is `>`, and there is room left before a real overflow."""
@@ -90,7 +87,6 @@ def test_more_than_nine_tenths_fire(window: int, first: int) -> None:
     assert sizes.trigger == first <= sizes.limit
 
 
-@pytest.mark.requirement("S3.13", "I15")
 @pytest.mark.parametrize(("count", "compacted"), [(699, False), (700, True)])
 async def test_more_than_seven_hundred_events_fire(go: Drive, count: int, *, compacted: bool) -> None:
     """The new message is one of them; however few tokens they hold."""
@@ -100,7 +96,6 @@ async def test_more_than_seven_hundred_events_fire(go: Drive, count: int, *, com
     assert len(values(graph)["messages"]) == (3 if compacted else count + 2)
 
 
-@pytest.mark.requirement("S3.17", "C16")
 async def test_system_messages_are_kept_before_the_summary(go: Drive) -> None:
     """The leading ones in their order; one that stands later stays as well."""
     graph = defended(["answer"])
@@ -112,7 +107,6 @@ async def test_system_messages_are_kept_before_the_summary(go: Drive) -> None:
     assert is_summary(left[2])
 
 
-@pytest.mark.requirement("S3.10")
 def test_tokens_are_estimated_from_characters() -> None:
     """A third of them, where the builder is given no counter; the provider's figures do not stand in for them."""
     graph = agent(ScriptedModel(), preset="layered_defence", token_counter=None)
@@ -122,7 +116,6 @@ def test_tokens_are_estimated_from_characters() -> None:
     assert dependencies.is_anchored(CompactionSettings())
 
 
-@pytest.mark.requirement("S3.1", "S3.9")
 async def test_a_summarizer_of_its_own_condenses_a_very_long_conversation(go: Drive) -> None:
     """A compiled graph, which sees neither tools nor thread; hundreds of thousands of characters become a line."""
     shown: list[str] = []
@@ -147,7 +140,6 @@ async def test_a_summarizer_of_its_own_condenses_a_very_long_conversation(go: Dr
     assert len(values(graph)["messages"][0].text) < 300
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_left_is_in_the_database(tmp_path: Path) -> None:
     """Whoever opens it later finds the new conversation, and the row that says how it came about."""
     found: list[Any] = []
@@ -161,7 +153,6 @@ def test_what_is_left_is_in_the_database(tmp_path: Path) -> None:
     assert (len(found[1][0]), found[1][1]) == (3, ["committed"])
 
 
-@pytest.mark.requirement("S3.23", "B17", "C11")
 async def test_a_failed_summary_is_never_committed(go: Drive) -> None:
     """Neither an error's text nor a constant: a digest of what was said stands in, and says which it is."""
     graph = defended(["answer"], summarizer=ScriptedModel(replies=[RuntimeError("no")]))

@@ -72,7 +72,6 @@ def requests_for_summaries(script: Provider) -> list[str]:
     return [str(one["messages"][-1]["content"]) for one in script.requests if asks_for_summary(one)]
 
 
-@pytest.mark.requirement("S1.19")
 @BUILDS
 async def test_what_the_model_lists_stands_beside_its_summary(go: Drive, build: Build, script: Provider) -> None:
     """With gpt-4o at its 128,000 tokens: in the conversation's own words, and neither invented nor a tool's."""
@@ -88,7 +87,6 @@ async def test_what_the_model_lists_stands_beside_its_summary(go: Drive, build: 
     assert [row.verdict for row in ledger(graph)] == ["committed"]
 
 
-@pytest.mark.requirement("S1.19")
 async def test_what_was_listed_once_stays_and_is_shown_to_the_next_summarizer(go: Drive, script: Provider) -> None:
     """Through eight more compactions by a model that lists nothing any more."""
     graph = ours(script, CompactionSettings())
@@ -106,7 +104,6 @@ async def test_what_was_listed_once_stays_and_is_shown_to_the_next_summarizer(go
     assert all(f"<earlier_rules>\n- {GREEK}" in one for one in later)
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     ("settings", "asked"),
     [({}, True), ({"facts_beside_summary": False}, False), ({"summary_prompts": "brief"}, False)],
@@ -136,7 +133,6 @@ def small_talk() -> dict[str, Any]:
     return {"messages": [*first, *talk(3_600, rounds=12)["messages"]]}
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize("words", [0, 1_300], ids=["short summary", "long summary"])
 async def test_listed_rules_are_shown_if_they_fit(go: Drive, script: Provider, words: int) -> None:
     """In a small window; a summary that leaves them no space is committed all the same."""
@@ -152,7 +148,6 @@ async def test_listed_rules_are_shown_if_they_fit(go: Drive, script: Provider, w
     assert told.rsplit(maxsplit=1)[-1] in shown
 
 
-@pytest.mark.requirement("S1.19")
 async def test_each_part_of_a_long_conversation_has_its_list(go: Drive, script: Provider) -> None:
     """The summarizer reads the conversation in parts; what it lists after the first one is not lost."""
     script.replies = lambda request: writes(LISTED if GREEK in str(request["messages"]) else "")(request)
@@ -164,7 +159,6 @@ async def test_each_part_of_a_long_conversation_has_its_list(go: Drive, script: 
     assert f"- {GREEK}" in summary_of(graph)
 
 
-@pytest.mark.requirement("S1.19")
 async def test_a_recorded_summary_keeps_its_list(
     go: Drive, script: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +183,6 @@ async def test_a_recorded_summary_keeps_its_list(
     saver.close()
 
 
-@pytest.mark.requirement("S1.19")
 @BUILDS
 async def test_a_summary_prepared_ahead_keeps_its_list(go: Drive, build: Build, script: Provider) -> None:
     """The list is recorded with the summary, and the turn that compacts asks no model for either."""

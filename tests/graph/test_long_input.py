@@ -27,7 +27,6 @@ def working(setting: str) -> tuple[Any, ScriptedModel]:
     return agent(model, "digest", tools=[read], **settings), model
 
 
-@pytest.mark.requirement("S3.23")
 async def test_it_leaves_and_its_rule_stays(go: Drive) -> None:
     """The request holds a digest of the task and the result that is waited for; the task is in the archive."""
     graph, model = working("summarize")
@@ -41,7 +40,6 @@ async def test_it_leaves_and_its_rule_stays(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "done"
 
 
-@pytest.mark.requirement("S4.39")
 async def test_without_the_setting_the_turn_ends_with_an_error_that_names_the_sizes(go: Drive) -> None:
     """And the conversation is as it was."""
     graph, _ = working("keep")

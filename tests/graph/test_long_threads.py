@@ -47,7 +47,6 @@ def run(name: str, thing: str, value: str) -> Recording:
 RUNS = [(name, run(name, f"{name} crate", f"PX-{n}{n}{n}")) for n, name in enumerate(("teal", "navy", "coral"))]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_question_needs_what_left_the_view() -> None:
     """Identifiers in the view, in the system prompt or in no earlier message are not needed."""
     (question,) = questions(RUNS[0][1], "teal")
@@ -56,7 +55,6 @@ def test_a_question_needs_what_left_the_view() -> None:
     assert question.words == "Now send the teal crate on"
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_first_messages_of_a_run_are_all_in_view() -> None:
     """The first round leaves the view with the fourth user message, and no message leaves the view earlier."""
     said = [message for n in range(4) for message in (HumanMessage(f"Take PX-{n}"), AIMessage("ok"))]
@@ -66,7 +64,6 @@ def test_the_first_messages_of_a_run_are_all_in_view() -> None:
         assert found == ([(said[:2], "Take PX-3")] if number == 4 else [])
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_thread_holds_other_tasks_around_the_run() -> None:
     """As many as are asked for, and the ids of the run's own messages."""
     (question,) = questions(RUNS[0][1], "teal")
@@ -76,7 +73,6 @@ def test_a_thread_holds_other_tasks_around_the_run() -> None:
         assert [message.text for message in messages if message.id in own] == [one.text for one in question.old]
 
 
-@pytest.mark.requirement("S3.23")
 def test_runs_of_other_tasks_are_added_until_the_thread_is_large_enough() -> None:
     """Whole runs without their system messages are added, and the position of the question's own run is random.
 
@@ -103,7 +99,6 @@ def test_runs_of_other_tasks_are_added_until_the_thread_is_large_enough() -> Non
         assert drawn == {task for task, _ in said}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("name", "task"),
     [
@@ -121,7 +116,6 @@ def test_trials_of_a_task_are_told_by_their_name(name: str, task: str) -> None:
     assert task_of(Recording(name=name, messages=())) == task
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_figures_are_those_of_the_hits() -> None:
     """One row for each query and search; the own words name the crate, and the number stands beside."""
     with Database.open("memory") as database:
@@ -139,7 +133,6 @@ def test_the_figures_are_those_of_the_hits() -> None:
     assert {row["in_reach"] for row in rows} == {1.0}
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_message_of_the_run_without_a_needed_identifier_is_no_hit() -> None:
     """The search returns it first, because it contains more words of the query, but not the identifier."""
     said = RUNS[0][1].messages
@@ -152,7 +145,6 @@ def test_a_message_of_the_run_without_a_needed_identifier_is_no_hit() -> None:
     assert figures == [(0.6667, 1.0)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_questions_can_be_left_out() -> None:
     """The others are the same questions in the same threads as with all."""
     with Database.open("memory") as database:
@@ -164,7 +156,6 @@ def test_questions_can_be_left_out() -> None:
     assert abs(row["tokens"] - sum(sizes[1:]) / 2) <= 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_words_that_no_message_shares_are_out_of_reach() -> None:
     """The message says nothing about the crate."""
     said = [message for message in RUNS[0][1].messages if message.text != "Now send the teal crate on"]
@@ -176,7 +167,6 @@ def test_words_that_no_message_shares_are_out_of_reach() -> None:
     assert [row["in_reach"] for row in rows if row["query"] == "message"] == [0.6667] * 3
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_plain_search_is_bm25() -> None:
     """A rare word counts more than a frequent word, and the search omits a text that contains none of the words.
 
@@ -194,14 +184,12 @@ def test_the_plain_search_is_bm25() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_plain_search_returns_as_many_messages_as_are_compared() -> None:
     """The search returns at most 32 messages, and returns messages with equal scores in their original order."""
     texts: list[AnyMessage] = [HumanMessage("tea", id=f"{n}") for n in range(40)]
     assert [one.message.id for one in plain_bm25(texts, "tea")] == [f"{n}" for n in range(32)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_text_of_usual_length_scores_what_its_word_is_worth() -> None:
     """If all texts have the same length, the score depends only on how rare the word is."""
     texts: list[AnyMessage] = [HumanMessage(text) for text in ("green tea leaves", "red boat sails", "old oak trees")]

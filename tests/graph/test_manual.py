@@ -33,7 +33,6 @@ async def compact(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
     return CompactionThread(graph, CONFIG).compact(**options)
 
 
-@pytest.mark.requirement("S2.56", "S2.5")
 async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
     """A person's wish compacts far below the trigger, and calls no model."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
@@ -48,7 +47,6 @@ async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
     assert len(result["messages"]) < 11
 
 
-@pytest.mark.requirement("S2.56", "C4")
 @pytest.mark.parametrize("full", [True, False])
 async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     """With `full` the newest rounds leave too, and only the answer that was just given stays."""
@@ -59,7 +57,6 @@ async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_long_focus_is_bounded(go: Drive) -> None:
     """It stands in the small channel."""
     graph = agent()
@@ -70,7 +67,6 @@ async def test_a_long_focus_is_bounded(go: Drive) -> None:
     assert "compaction_request" not in values(graph)
 
 
-@pytest.mark.requirement("S2.56")
 async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
     """A short thread stays as it is, and nothing failed."""
     graph = agent()
@@ -82,7 +78,6 @@ async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     """The next turn is a turn like any other, without the focus."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -95,7 +90,6 @@ async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     assert "the price of eggs" not in texts(summarizer.received[0])
 
 
-@pytest.mark.requirement("S2.56")
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
     """Who wishes it has confirmed it, and does not wait for a cool-down."""
     graph = agent(require_confirmation=True, now=clock)
@@ -106,7 +100,6 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert standing(graph)["streak"] == 0
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> None:
     """The person waits for a result: the levels run on within the run."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
@@ -116,7 +109,6 @@ async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> N
     assert graph.get_state(CONFIG).next == ()
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_wish_is_told_as_manual(go: Drive) -> None:
     """The event names the person as the trigger."""
     graph = agent()
@@ -126,7 +118,6 @@ async def test_a_wish_is_told_as_manual(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent")[0]["trigger"] == "manual"
 
 
-@pytest.mark.requirement("S0.30")
 async def test_a_wish_without_effect_is_told_to_its_end(go: Drive) -> None:
     """Nothing old: the one phase that began ends, and the verdict is `noop`."""
     graph = agent(emit_compaction_meta_events=True)
@@ -147,7 +138,6 @@ def ask() -> str:
     return f"they said {interrupt('which one?')}"
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
     """While a tool waits for an answer the wish is refused, and the answer still reaches it."""
     graph = agent(ScriptedModel(replies=[calls(("ask", {})), "done"]), tools=[ask])
@@ -158,7 +148,6 @@ async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "done"
 
 
-@pytest.mark.requirement("S4.15")
 async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     """A wish between a failed call of the model and its retry keeps the question word for word."""
     graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]))
@@ -169,7 +158,6 @@ async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == filler(30)
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_draft_left_open_gives_way_to_the_wish(go: Drive, clock: Clock) -> None:
     """A run that died is rolled back first; then the wish is fulfilled, and no model is called."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])

@@ -47,7 +47,6 @@ def look(n: int) -> str:
     return f"looked {n} {MARKER}"
 
 
-@pytest.mark.requirement("S2.4", "C4")
 @pytest.mark.parametrize("hooks", [("pre_model", "post_model"), ("pre_model",)])
 async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str, ...]) -> None:
     """Whatever the size and the hooks: it is taken out of the answer, the turn ends, event and ledger name it."""
@@ -64,7 +63,6 @@ async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str,
     assert verdicts(graph) == ["committed"], "it held for one compaction"
 
 
-@pytest.mark.requirement("S2.4", "S2.28")
 @pytest.mark.parametrize("full", [True, False])
 async def test_the_trigger_says_whether_all_of_it_is_summarized(go: Drive, full: bool) -> None:
     """`full` leaves the summary and what must stay; otherwise the strategies keep what they keep."""
@@ -76,7 +74,6 @@ async def test_the_trigger_says_whether_all_of_it_is_summarized(go: Drive, full:
     assert len(left) == (2 if full else 5)
 
 
-@pytest.mark.requirement("S2.4")
 async def test_calls_beside_the_marker_run_first(go: Drive) -> None:
     """The compaction happens at the next check, with the results in; then the model goes on."""
     asked = calls(("look", {"n": 1}), ("look", {"n": 2}))
@@ -92,7 +89,6 @@ async def test_calls_beside_the_marker_run_first(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "seen"
 
 
-@pytest.mark.requirement("S2.4")
 async def test_only_the_models_own_words_count(go: Drive) -> None:
     """Not a tool's, not a person's, not a quotation's; and nothing without the trigger among the settings."""
     model = ScriptedModel(replies=[calls(("look", {"n": 1})), f"The tool said `{MARKER}`.", f"Bye {MARKER}"])
@@ -106,7 +102,6 @@ async def test_only_the_models_own_words_count(go: Drive) -> None:
     assert values(other)["messages"][-1].text == f"Bye {MARKER}"
 
 
-@pytest.mark.requirement("S2.4")
 async def test_an_answer_of_nothing_else_is_asked_for_again(go: Drive) -> None:
     """It is not kept; after the compaction the model answers the same question on what is left."""
     model = ScriptedModel(replies=[usage(AIMessage(MARKER), 300), "here"])
@@ -118,7 +113,6 @@ async def test_an_answer_of_nothing_else_is_asked_for_again(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.4")
 async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     """The second time in a row the turn ends with what it said, and the ledger tells; the next turn may again."""
     model = ScriptedModel(replies=[MARKER])
@@ -134,7 +128,6 @@ async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     assert verdicts(graph)[2] == "committed"
 
 
-@pytest.mark.requirement("S2.4")
 async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Drive, clock: Clock) -> None:
     """The breaker defers a marker as any other trigger; the model is not asked again for the same request."""
     model = ScriptedModel(replies=["ok", MARKER])
@@ -147,7 +140,6 @@ async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Driv
     assert values(graph)["messages"][-1].text == MARKER
 
 
-@pytest.mark.requirement("S2.4", "S4.23")
 @pytest.mark.parametrize(("answer", "verdict"), [(True, "committed"), (False, "declined")])
 async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bool, verdict: str) -> None:
     """With `require_confirmation` as before any other compaction; the answer is there already."""
@@ -160,7 +152,6 @@ async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bo
     assert standing(graph).get("marked") is None
 
 
-@pytest.mark.requirement("S2.4", "S4.24")
 async def test_a_lone_marker_and_a_no_end_too(go: Drive) -> None:
     """Declined, the model is asked once more; what it says then ends the turn."""
     model = ScriptedModel(replies=[MARKER])

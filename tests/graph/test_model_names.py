@@ -29,7 +29,6 @@ def test_a_name_opens_a_model_with_and_without_langchain() -> None:
     assert create_compacting_agent("openai:gpt-4o-mini").name == "compacting_agent"
 
 
-@pytest.mark.requirement("S0.49")
 def test_the_middleware_opens_the_model_that_writes_the_summaries_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -35,7 +35,6 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
     return found
 
 
-@pytest.mark.requirement("S1.3")
 @pytest.mark.parametrize(
     ("model", "preset", "ratio", "trigger", "limit"),
     [
@@ -97,7 +96,6 @@ def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, 
     assert (found.trigger, found.limit) == (trigger, limit)
 
 
-@pytest.mark.requirement("S0.50")
 @pytest.mark.parametrize("preset", [preset for preset in PRESETS if preset != "faithful"])
 @pytest.mark.parametrize("model", [gpt("gpt-4o"), gpt("gpt-5"), claude()], ids=["gpt-4o", "gpt-5", "claude"])
 def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) -> None:
@@ -106,7 +104,6 @@ def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) 
     assert found.limit - found.trigger >= found.window // 50
 
 
-@pytest.mark.requirement("S1.3")
 def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:
     """Told by name and figure; where either is another, the window holds the answer too."""
     assert answer_tokens(gpt("gpt-5"), 272_000) == 0
@@ -122,7 +119,6 @@ def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:
     assert sizes(gpt("gpt-5"), output_reserve=20_000).limit == 252_000, "a setting stands over it"
 
 
-@pytest.mark.requirement("S1.3")
 def test_the_models_known_for_an_input_limit_still_have_it() -> None:
     """The profiles of the installed package give the figures that the rule rests on."""
     for name, limit in INPUT_LIMITS.items():
@@ -134,7 +130,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "Ratios" in record.getMessage()]
 
 
-@pytest.mark.requirement("S1.3")
 async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,7 +167,6 @@ class ShortAnswers(AgentMiddleware[Any, Any, Any]):
         return await handler(request.override(model_settings={"max_tokens": 8_192}))
 
 
-@pytest.mark.requirement("S1.3")
 async def test_the_settings_of_a_request_count_in_the_middleware(go: Drive) -> None:
     """Before the call and after the answer; they stand over `max_tokens` of the model."""
     for others, limit in (((), 136_000), ((ShortAnswers(),), 191_808)):
@@ -193,7 +187,6 @@ async def test_the_settings_of_a_request_count_in_the_middleware(go: Drive) -> N
         assert asked.value["limit"] == limit
 
 
-@pytest.mark.requirement("S1.3")
 async def test_each_model_of_an_agent_is_told_of(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Where a function chooses the model of each call."""
     caplog.set_level(logging.WARNING)
@@ -213,7 +206,6 @@ def talk(tokens: int) -> dict[str, Any]:
     return {"messages": [*rounds(10, tokens // 2_000), HumanMessage("and now?", id="question")]}
 
 
-@pytest.mark.requirement("S4.23", "S4.39")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 @pytest.mark.parametrize("preset", [preset for preset in PRESETS if preset != "faithful"])
 async def test_a_person_is_asked_with_the_default_max_tokens_of_claude(go: Drive, build: Any, preset: str) -> None:
@@ -239,7 +231,6 @@ async def test_a_person_is_asked_with_the_default_max_tokens_of_claude(go: Drive
         assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S4.23")
 async def test_the_warning_is_a_share_of_the_limit_where_the_trigger_is(go: Drive) -> None:
     """Three quarters of 136,000 tokens, well before the trigger at four fifths; 150,000 would be over the limit."""
     for tokens, warned in ((101_000, False), (104_000, True)):
@@ -261,7 +252,6 @@ async def test_the_warning_is_a_share_of_the_limit_where_the_trigger_is(go: Driv
         assert verdicts(graph) == []
 
 
-@pytest.mark.requirement("S1.3")
 def test_a_system_prompt_that_moves_the_trigger_is_told_with_its_sizes(caplog: pytest.LogCaptureFixture) -> None:
     """Once a graph: of 128,000 tokens, a prompt of 80,000 leaves too little below 80 % of the window."""
     prompt = "rule " * 80_000

@@ -52,7 +52,6 @@ def config(thread_id: str) -> Any:
     return {"configurable": {"thread_id": thread_id}}
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 async def test_without_a_database_the_savers_own_is_used(
     kind: Any, go: Drive, database_url: str, thread_id: str
@@ -74,7 +73,6 @@ async def test_without_a_database_the_savers_own_is_used(
         assert await CompactionThread(graph, config(thread_id)).atranscript() == []
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", SAVERS)
 def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
     """`create_compaction_graph` takes the saver's database as the agent does, and makes its tables."""
@@ -85,7 +83,6 @@ def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
     saver.close()
 
 
-@pytest.mark.requirement("S3.21", "S2.51")
 def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> None:
     """Opened again, by another object, the whole conversation is there, as it was said."""
     url = f"sqlite:///{tmp_path / 'one.db'}"
@@ -97,7 +94,6 @@ def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> Non
         assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"one.db"}
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
     """Given a saver with a keyring, nobody reads a thread's snapshots, archive or ledger without it."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
@@ -114,7 +110,6 @@ def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
                 read(CompactionRecords(database))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
     """Who wants records elsewhere says so."""
     with opened(SQLAlchemySaver, "memory") as saver, Database.open() as other:
@@ -125,7 +120,6 @@ def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
         assert len(CompactionRecords(other).history("t")) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
     """Threads would outlive their snapshots: the error names both ways out, and both work."""
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
@@ -135,7 +129,6 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
             agent(checkpointer=saver, database=database).invoke(said("hello"), config("t"))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("opening", "told"),
     [
@@ -158,7 +151,6 @@ def test_a_node_of_a_parent_with_durable_threads_needs_a_database(opening: Any, 
                 parent.compile(checkpointer=saver).invoke(said("hello"), config("t"))
 
 
-@pytest.mark.requirement("S3.21")
 async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
     """The same for a saver that only asynchronous code can use."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
@@ -166,7 +158,6 @@ async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
             agent(checkpointer=saver)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "checkpointer", [None, True, False, InMemorySaver()], ids=["none", "inherited", "off", "memory"]
 )
@@ -175,7 +166,6 @@ def test_a_thread_that_ends_with_the_process_needs_no_database(checkpointer: Any
     assert records_of(agent(checkpointer=checkpointer)).database.durable is False
 
 
-@pytest.mark.requirement("S3.21")
 async def test_agents_that_share_a_middleware_each_have_their_own_records(go: Drive, tmp_path: Path) -> None:
     """Each in the database of its checkpointer, whichever agent was used first, and in memory likewise."""
     middleware = CompactionMiddleware(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)

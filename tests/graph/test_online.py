@@ -60,7 +60,6 @@ def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.requirement("S3.23")
 def test_without_compaction_every_token_is_written_once_and_read_again() -> None:
     """Requests of 10 and 20 tokens: 10 new; then 10 from the cache and 10 new."""
     assert count(TINY.messages) == 25
@@ -73,7 +72,6 @@ def test_without_compaction_every_token_is_written_once_and_read_again() -> None
     assert figures["prefix_reuse"] == round(10 / 30, 4)
 
 
-@pytest.mark.requirement("S3.23")
 def test_progress_is_told_after_each_run() -> None:
     """The callback is called after each run of each policy and window. A row follows its last run."""
     told: list[str] = []
@@ -82,7 +80,6 @@ def test_progress_is_told_after_each_run() -> None:
     assert [len(told) for _ in rows] == [3, 6, 9, 12]
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_compaction_changes_is_written_again() -> None:
     """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
     assert TINY.limit(0.5) == 15
@@ -95,7 +92,6 @@ def test_what_a_compaction_changes_is_written_again() -> None:
     assert (figures["over_window"], row(uncompacted)["over_window"]) == (0.0, 0.5)
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
     """In a room of 20 tokens the contexts are 5, 15, 25 that become 5, and 15: one compaction."""
     run = Run("four", [SystemMessage("be"), *(HumanMessage("hi"), AIMessage("ok")) * 4])
@@ -104,7 +100,6 @@ def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
     assert course.compactions == 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
     """What stands behind it is written again; an id and our own marks make no other message."""
     same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
@@ -114,7 +109,6 @@ def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
     assert bill(TINY, PlayedRun(moved)).reused == [0, 0]
 
 
-@pytest.mark.requirement("S3.23")
 def test_schemas_stand_before_every_request_and_are_reused() -> None:
     """From the second on; a window is a share of what is neither prompt nor schemas."""
     run = Run("tools", TINY.messages, schemas=100)
@@ -123,7 +117,6 @@ def test_schemas_stand_before_every_request_and_are_reused() -> None:
     assert run.limit(0.5) == 115
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_window_without_room_for_a_message_is_refused() -> None:
     """A window that only has room for the system message and the tool schemas is refused.
 
@@ -140,7 +133,6 @@ def test_a_window_without_room_for_a_message_is_refused() -> None:
         )
 
 
-@pytest.mark.requirement("S3.23")
 def test_requests_share_the_messages_with_which_they_begin() -> None:
     """Two consecutive requests share the stored messages up to the first message that differs."""
     course = PlayedRun()
@@ -155,7 +147,6 @@ def test_requests_share_the_messages_with_which_they_begin() -> None:
     assert shared == [1, 2, 1]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_summarizers_calls_are_in_the_cost() -> None:
     """Its input as new tokens, its output at five times the input's price."""
     course = uncompacted(TINY)
@@ -164,7 +155,6 @@ def test_a_summarizers_calls_are_in_the_cost() -> None:
     assert (WRITE * 40 + OUTPUT * 8) / PRICE == 40 * 1.25 + 8 * 5
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     """Each call of a message by itself; a word that nobody had said is none."""
     run = Run("talk", TALK)
@@ -176,7 +166,6 @@ def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     assert (figures["identifiers"], figures["available"], figures["calls"]) == (5, 0.6, round(1 / 3, 4))
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
     """As where the graph gives up."""
     run = Run("talk", TALK)
@@ -184,7 +173,6 @@ def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
     assert (figures["available"], figures["over_window"]) == (0.2, round(2 / 3, 4))
 
 
-@pytest.mark.requirement("S3.23")
 def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
     """What the model has not answered yet is no exchange that chance could take."""
     run = Run("talk", [*TALK, AIMessage("Done.")])
@@ -193,7 +181,6 @@ def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
         assert [message.type for message in last[-3:]] == ["ai", "tool", "tool"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_course_ends_with_the_whole_cost() -> None:
     """At the first point the first request, at the last all of them and a summarizer's calls."""
 
@@ -210,7 +197,6 @@ def test_the_course_ends_with_the_whole_cost() -> None:
     assert (tokens[0], tokens[-1]) == (10, 10)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
     """The 20 points of a course are divided evenly among the requests, and the last point shows the last request."""
     run = Run("three", [*TINY.messages, HumanMessage("go"), AIMessage("ok")])
@@ -218,7 +204,6 @@ def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
     assert row(uncompacted, run)["course"]["tokens"] == [10] * 6 + [20] * 7 + [30] * 7
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
     """The figures of a run that is played three times equal figures that are computed by hand.
 
@@ -266,7 +251,6 @@ def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_newest_exchange_takes_its_tokens_before_the_others() -> None:
     """The other messages may take the tokens that the newest exchange leaves under the cap, or no tokens."""
     others: list[AnyMessage] = [HumanMessage("hi"), AIMessage("ok")]
@@ -315,7 +299,6 @@ def played(recording: Recording, **given: Any) -> tuple[Run, PlayedRun]:
     return run, policy(run, run.limit(0.5))
 
 
-@pytest.mark.requirement("S3.23")
 def test_settings_drive_the_real_graph(recording: Recording) -> None:
     """Every real request is there once, in order, within the limit; a digest costs no call."""
     run, course = played(recording)
@@ -326,7 +309,6 @@ def test_settings_drive_the_real_graph(recording: Recording) -> None:
     assert (course.extra_calls, course.extra_cost) == (0, 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     """Every call of it, by the usage that it reports."""
     _, course = played(recording, summarizer=Summarizer())
@@ -334,14 +316,12 @@ def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_input_that_nobody_answered_is_no_real_request(recording: Recording) -> None:
     """The graph asks the model about it, and the recording has no answer."""
     longer = Recording(name="rounds", messages=(*recording.messages, HumanMessage("Thanks.")), tools=recording.tools)
     assert [sent.answer for sent in played(longer)[1].sent] == run_of(recording).answers
 
 
-@pytest.mark.requirement("S3.23")
 def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
     """What was sent until then counts, what was not is over the window and has nothing."""
     run = run_of(recording)
@@ -354,7 +334,6 @@ def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> 
     assert 0 < figures["available"] < 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> None:
     """As files of two folders may have it."""
     other = Recording(name=recording.name, messages=recording.messages[:9], tools=recording.tools)
@@ -363,7 +342,6 @@ def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> Non
         assert [sent.answer for sent in policy(run, run.limit(0.9)).sent] == run.answers
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:
     """Sliding trim costs half as much again, 1.57 over twice the runs; ours keeps more than any of them."""
     recordings = read_recordings(shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json"))

@@ -50,7 +50,6 @@ def run(thing: str) -> Recording:
 RUNS = [run(thing) for thing in THINGS]
 
 
-@pytest.mark.requirement("S3.23")
 def test_all_first_halves_come_before_the_second_halves() -> None:
     """With new ids, one system prompt, and the name of the run of each message."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -62,7 +61,6 @@ def test_all_first_halves_come_before_the_second_halves() -> None:
     assert all(part in messages[n].text for n, part in enumerate(thread.parts[:11]) if part)
 
 
-@pytest.mark.requirement("S3.23")
 def test_runs_fill_threads_of_the_size_asked_for() -> None:
     """No thread is smaller, each run is in one thread; the draw can be repeated."""
     threads = long_threads(RUNS, 1_000)
@@ -78,7 +76,6 @@ def small(name: str, users: int) -> Recording:
     return Recording(name=name, messages=(SystemMessage(name), *said))
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("tokens", "runs"),
     [(20, [1] * 5), (21, [2, 3]), (40, [2, 3]), (41, [5]), (60, [5]), (10**6, [5])],
@@ -93,7 +90,6 @@ def test_a_thread_is_full_at_exactly_the_size_asked_for(tokens: int, runs: list[
     assert [thread.recording.name for thread in threads] == [f"thread-{n}" for n in range(len(runs))]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_run_is_cut_at_the_user_message_in_its_middle() -> None:
     """A run with only one user message is completely in the first half of the thread."""
     runs = [small(name, users) for users, name in enumerate(("none", "one", "two", "three"))]
@@ -116,7 +112,6 @@ def newest(old: Sequence[AnyMessage], _cap: int) -> list[AnyMessage]:
     return [old[-1]]
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_figures_of_threads_are_those_counted_by_hand() -> None:
     """The figures of two threads that are played three times equal figures that are computed by hand.
 
@@ -165,7 +160,6 @@ def test_the_figures_of_threads_are_those_counted_by_hand() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_quotations_are_counted_in_the_last_messages_of_requests() -> None:
     """A quotation counts only if the quotation is the last message of a request.
 
@@ -188,7 +182,6 @@ def played(thread: LongThread, policies: dict[str, Online], compared: dict[str, 
     return list(played_threads([(run_of(thread.recording), thread.parts)], each, [2_600], compared))
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_is_quoted_is_available_and_costs_tokens() -> None:
     """A peer finds by BM25 what it has dropped; the gain and its interval are those of the runs."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -204,7 +197,6 @@ def test_what_is_quoted_is_available_and_costs_tokens() -> None:
     assert "gain" not in without
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_quotation_answers_a_user_and_only_after_a_compaction() -> None:
     """As that of `auto_recall`; and where 5 % of the room are under 100 tokens there is none."""
     (thread,) = long_threads(RUNS, 10**6)
@@ -218,7 +210,6 @@ def test_a_quotation_answers_a_user_and_only_after_a_compaction() -> None:
     assert with_bm25(trimmed)(Run("none", []), 2_600).sent == []
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("limit", "most"),
     [(2_220, 110), (2_219, 110), (2_008, 100), (2_006, 0), (20_008, 1_000), (20_028, 1_000)],
@@ -246,7 +237,6 @@ def test_tokens_for_a_quotation_are_kept_free_only_once_something_is_removed(lim
     assert all(sent.messages == list(whole.messages[: sent.answer]) for sent in before)
 
 
-@pytest.mark.requirement("S3.23")
 def test_once_something_is_removed_the_context_leaves_room_for_a_quotation() -> None:
     """The first compaction starts when the third request exceeds the room of 2,235 tokens.
 
@@ -263,7 +253,6 @@ def test_once_something_is_removed_the_context_leaves_room_for_a_quotation() -> 
     assert course.compactions == 2
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_graph_quotes_in_long_threads() -> None:
     """With `auto_recall`, and not without."""
     (thread,) = long_threads(RUNS, 10**6)

@@ -54,7 +54,6 @@ OVERFLOWS: dict[str, Callable[[], Exception]] = {
 }
 
 
-@pytest.mark.requirement("S3.16")
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: str) -> None:
     """The provider's "too long" compacts what we thought would fit; the retry ends with the same message."""
@@ -72,7 +71,6 @@ async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: s
     assert values(graph)["messages"][-1].text == "twelve"
 
 
-@pytest.mark.requirement("S3.16")
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_a_second_overflow_is_a_clear_error(go: Drive, kind: str) -> None:
     """Where the provider refuses the compacted request too, the turn ends; the next one works."""
@@ -86,7 +84,6 @@ async def test_a_second_overflow_is_a_clear_error(go: Drive, kind: str) -> None:
     assert values(graph)["messages"][-1].text == "twelve"
 
 
-@pytest.mark.requirement("S3.16")
 async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     """An overflow before a tool's call and another after it are each compacted once."""
 
@@ -103,7 +100,6 @@ async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     assert [row.trigger for row in ledger(graph)] == ["overflow", "overflow"]
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "error",
     [
@@ -132,7 +128,6 @@ def growing(graph: Any, go: Drive) -> Any:
     return go.stream(graph, said(filler(350)), stream_mode=["updates", "custom"])
 
 
-@pytest.mark.requirement("S3.15")
 async def test_what_the_server_allows_is_learned(go: Drive) -> None:
     """The window that a refusal names holds from then on, for this model alone."""
     replies = [llama_cpp(700, 600), "twelve"]
@@ -143,7 +138,6 @@ async def test_what_the_server_allows_is_learned(go: Drive) -> None:
     assert event["threshold"] == 480
 
 
-@pytest.mark.requirement("S3.15")
 async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     """A refusal that names the tokens it counted calibrates our own count."""
     graph = agent(ScriptedModel(replies=[llama_cpp(1_094, 1_000), "twelve"], name_="local"))
@@ -156,7 +150,6 @@ async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     assert event["current_tokens"] == -(-size * scale // 1)
 
 
-@pytest.mark.requirement("S3.16")
 async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive) -> None:
     """The provider's refusal is the hard zone: the digest takes over within the turn."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])
@@ -166,7 +159,6 @@ async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive)
     assert model.received[1][-1] == QUESTION
 
 
-@pytest.mark.requirement("S3.16")
 async def test_an_overflow_with_nothing_to_take_away_is_a_clear_error(go: Drive) -> None:
     """One short message that the provider refuses as too long: no loop, an error, and the state as it was."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])

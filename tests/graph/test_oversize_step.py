@@ -62,7 +62,6 @@ def _checked(model: ScriptedModel, limit: int = 1_000) -> None:
         assert not refused(request)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("build", builds())
 @pytest.mark.parametrize("kind", STEPS)
 async def test_the_turn_is_answered_and_so_is_the_next(go: Drive, kind: str, build: str) -> None:
@@ -84,7 +83,6 @@ async def test_the_turn_is_answered_and_so_is_the_next(go: Drive, kind: str, bui
     assert whole[1].model_dump() == STEPS[kind]().model_dump()
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("kind", STEPS)
 async def test_a_step_whose_calls_were_interrupted(go: Drive, kind: str) -> None:
     """While its calls are open it stays, and the error says what to give; a new message is answered."""
@@ -100,7 +98,6 @@ async def test_a_step_whose_calls_were_interrupted(go: Drive, kind: str) -> None
     _checked(model)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_a_summary_stands_for_the_step(go: Drive) -> None:
     """The summarizer reads the calls and their results; the line about the step stands beside its text."""
     summarizer = ScriptedModel(replies=["<summary>All 160 pages that were read are green.</summary>"])
@@ -116,7 +113,6 @@ async def test_a_summary_stands_for_the_step(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("preset", ["selective", "typed_rules", "progressive", "layered_defence", "faithful"])
 async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     """The step leaves whatever the strategies are."""
@@ -127,7 +123,6 @@ async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     _checked(model)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
     """Every level of the fallback chain lets the step leave: the last one tells of it in a notice."""
     model = ScriptedModel(replies=[STEPS["many calls"](), "done"])
@@ -138,7 +133,6 @@ async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
     _checked(model)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_the_usual_window(go: Drive) -> None:
     """A step of more than 128,000 tokens is no other case than a small one."""
     step = AIMessage(filler(130_000), tool_calls=_calls(1), id="step")
@@ -150,7 +144,6 @@ async def test_the_usual_window(go: Drive) -> None:
     _checked(model, 128_000 - 16_000)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_an_answer_over_the_limit(go: Drive) -> None:
     """Text without calls is the answer of its turn; the next turn begins by taking it into the summary."""
     model = ScriptedModel(replies=[AIMessage(filler(1_500), id="long"), "done"])
@@ -169,7 +162,6 @@ def _conversation(kind: str) -> list[AnyMessage]:
     return [HumanMessage("read all", id="question"), step, *results]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("kind", STEPS)
 def test_inside_another_graph(kind: str) -> None:
     """The parent's list shrinks to what fits, and its own model is asked."""
@@ -180,7 +172,6 @@ def test_inside_another_graph(kind: str) -> None:
     _checked(world.model)
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("kind", STEPS)
 def test_a_plain_list(kind: str) -> None:
     """`compact_messages` makes the list fit."""
@@ -189,14 +180,12 @@ def test_a_plain_list(kind: str) -> None:
     assert any(TOLD in message.text for message in found) == (kind not in CUT)
 
 
-@pytest.mark.requirement("B2")
 def test_a_plain_list_with_open_calls_stays() -> None:
     """Results are still to come for them: what cannot be cut to fit is an error."""
     with pytest.raises(ContextExhaustedError):
         compact_messages(_conversation("many calls")[:-1], max_tokens=1_000, token_counter=WORDS)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_a_step_that_fits_stays(go: Drive) -> None:
     """Below the limit the results that the model waits for are never taken away, only what is older."""
     model = ScriptedModel(replies=[AIMessage("", tool_calls=_calls(60), id="step"), "done"])
@@ -205,7 +194,6 @@ async def test_a_step_that_fits_stays(go: Drive) -> None:
     assert sum(isinstance(message, ToolMessage) for message in model.received[1]) == 60
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_step_stays_where_there_is_room(go: Drive) -> None:
     """With its results it may hold half of the room; a larger one is not pinned."""
     for count in (40, 160):
@@ -216,7 +204,6 @@ async def test_a_pinned_step_stays_where_there_is_room(go: Drive) -> None:
         assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == (["step"] if count == 40 else [])
 
 
-@pytest.mark.requirement("S2.51")
 def test_settings_of_a_clipped_text_name_the_original() -> None:
     """With `recall` a text that was cut ends with the handle by which the whole comes back."""
     found = compact_messages(

@@ -23,7 +23,6 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", FORGED)
 async def test_a_client_cannot_mark_its_message_as_ours(go: Drive, case: str, build: str) -> None:
@@ -38,7 +37,6 @@ async def test_a_client_cannot_mark_its_message_as_ours(go: Drive, case: str, bu
     assert "forged" in [message.id for message in CompactionThread(graph, CONFIG).transcript()]
 
 
-@pytest.mark.requirement("C10")
 def test_a_message_with_one_mark_of_ours_is_found() -> None:
     """The mark by which LangChain knows a summary is enough; a mark of the application alone is not."""
     ours = HumanMessage("a", additional_kwargs={"lc_source": "summarization"})
@@ -47,7 +45,6 @@ def test_a_message_with_one_mark_of_ours_is_found() -> None:
     assert with_our_marks([ours, clipped, theirs, HumanMessage("d")]) == [ours, clipped]
 
 
-@pytest.mark.requirement("S2.36")
 async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,7 +67,6 @@ async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
     assert found["forged"] == {name: value for name, value in theirs.items() if name != "kind"}
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -> None:
     """A summary keeps its marks if an interface sends back the whole list of messages, even with a forged mark.
@@ -89,7 +85,6 @@ async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -
     assert summaries(values(graph)["messages"]) == []
 
 
-@pytest.mark.requirement("S2.51")
 async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
     """A run without a thread keeps the marks of all messages, because only the application stores the list."""
     config: Any = {"configurable": {}}
@@ -100,7 +95,6 @@ async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
     assert summaries(found["messages"]) == [summary]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_thread_of_a_version_that_listed_no_marks_keeps_them(go: Drive) -> None:
     """The summary keeps its marks although neither the state nor the archive lists the summary."""
     graph = agent(calm(), "digest")
@@ -112,7 +106,6 @@ async def test_a_thread_of_a_version_that_listed_no_marks_keeps_them(go: Drive) 
     assert summaries(values(graph)["messages"]) == [summary]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_an_earlier_summary_is_known_from_the_archive(go: Drive) -> None:
     """A list that a client kept from before a later compaction holds the summary of that time."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -125,7 +118,6 @@ async def test_an_earlier_summary_is_known_from_the_archive(go: Drive) -> None:
     assert events(await go.stream(graph, given, stream_mode=["custom", "updates"]), "MarksRemovedEvent") == []
 
 
-@pytest.mark.requirement("S2.51")
 async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) -> None:
     """What comes back from a snapshot was written by this thread."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
@@ -142,7 +134,6 @@ async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) 
         assert events(chunks, "MarksRemovedEvent") == []
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", BUILDS)
 async def test_releasing_a_text_keeps_the_marks_of_every_message(go: Drive, build: str) -> None:
     """After `unpin`, the next run removes no marks from the summary, whose list of pins is now empty.
@@ -163,7 +154,6 @@ async def test_releasing_a_text_keeps_the_marks_of_every_message(go: Drive, buil
     assert with_our_marks(values(graph)["messages"]) == marked
 
 
-@pytest.mark.requirement("S2.51")
 async def test_marks_are_neither_believed_nor_removed_while_the_archive_cannot_be_read(go: Drive) -> None:
     """The turn ends with the error of the database; the model is not called, and the input can be sent again."""
     graph = agent(model := ScriptedModel(replies=["ok"]), "digest")

@@ -18,7 +18,6 @@ def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
     yield Choice(drop=frozenset(index for block in blocks for index in block.indexes), enough=demand.aim)
 
 
-@pytest.mark.requirement("S0.5")
 @pytest.mark.parametrize("mode", ["always", "if_needed"])
 def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
     """The earlier summary leaves with what a later compaction summarizes, and one stands for both."""
@@ -46,7 +45,6 @@ def lost_call(selector: Selector, _: Demand) -> Iterator[Choice]:
     yield Choice(clip={start: AIMessage("shortened", id=selector.view.messages[start].id)})
 
 
-@pytest.mark.requirement("S0.21")
 def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written() -> None:
     """The attempt fails without a call of the summarizer, and the messages stay as they were."""
     summarizer = ScriptedModel(replies=[SUMMARY])

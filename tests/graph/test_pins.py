@@ -11,7 +11,6 @@ from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said
 from tests.graph.middleware.agents import agent as middleware_agent
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
     """Verbatim, however often the conversation is compacted."""
     model = ScriptedModel()
@@ -27,7 +26,6 @@ async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
     assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["never touch production"]
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     """The call stays with its result."""
     graph = agent()
@@ -38,7 +36,6 @@ async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     assert {"call-message-1", "result-1"} <= {message.id for message in values(graph)["messages"]}
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     """It says of itself that it is pinned, and is no turn of the user's."""
     model = ScriptedModel()
@@ -55,7 +52,6 @@ async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     ]
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("as_text", [True, False])
 async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
     """It is archived with what else leaves."""
@@ -75,7 +71,6 @@ async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
         CompactionThread(graph, CONFIG).unpin(name)
 
 
-@pytest.mark.requirement("S2.36")
 async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> None:
     """`<Pin>` in a user's own words counts; the message may leave, the words stay."""
     model = ScriptedModel()
@@ -89,7 +84,6 @@ async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> Non
     assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["use tabs"]
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("carried", [True, False])
 async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> None:
     """From the message that says it, or from the summary that carries it: the next compaction lets it go."""
@@ -109,7 +103,6 @@ async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> Non
         CompactionThread(graph, CONFIG).unpin(text="use tabs")
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None:
     """As by its id; and everything can be done on an event loop."""
     graph = agent()
@@ -126,7 +119,6 @@ async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None
     assert await CompactionThread(graph, CONFIG).atranscript() == CompactionThread(graph, CONFIG).transcript()
 
 
-@pytest.mark.requirement("S2.36")
 def test_what_cannot_be_pinned_is_refused() -> None:
     """`pin` and `unpin` require exactly one of their two arguments, and `pin` refuses an unknown message.
 
@@ -150,7 +142,6 @@ def test_what_cannot_be_pinned_is_refused() -> None:
     assert [found.text for found in thread.pins()] == [filler(496)]
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_thread_at_work_is_left_alone() -> None:
     """A write in between would abandon its tool calls."""
     model = ScriptedModel(replies=[calls(("read", {}))])
@@ -178,7 +169,6 @@ class Ending(InMemorySaver):
         return super().put(*given)
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
     """The node's writes are stored, so that LangGraph names no next node, and the turn still has to go on."""
     saver = Ending()
@@ -195,7 +185,6 @@ def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
     CompactionThread(graph, CONFIG).pin(text="yes")
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
     """The answer of a turn stays as pins do, but takes no room from them."""
     model = ScriptedModel(replies=[AIMessage(filler(350, "answer"))])
@@ -208,7 +197,6 @@ async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
     assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == [kept]
 
 
-@pytest.mark.requirement("S2.36")
 async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
     """A pin that would push a pinned text out is refused."""
     graph = agent()
@@ -217,7 +205,6 @@ async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
         CompactionThread(graph, CONFIG).pin(text=filler(300, "new"))
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive, build: Any) -> None:
     """Fewer tokens fit after the provider has counted more than we do."""
@@ -233,7 +220,6 @@ async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive,
     assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == [name]
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_first_input_stays_where_there_is_less_room(go: Drive) -> None:
     """The same for the input that a setting pins."""
     model = ScriptedModel(replies=[usage(AIMessage("ok"), 700)])

@@ -76,7 +76,6 @@ def stalled() -> Iterator[StalledSummarizer]:
         worker.join(60)
 
 
-@pytest.mark.requirement("S1.41", "S2.1", "S2.51")
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
@@ -103,7 +102,6 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
 
 
-@pytest.mark.requirement("S3.12")
 async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn that compacts searches its own input for rules, and no message that was searched ahead of it."""
     read = list[str]()
@@ -123,7 +121,6 @@ async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, mon
     assert (read.count(old), read.count(new)) == (1, 1)
 
 
-@pytest.mark.requirement("S3.12")
 async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
     """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
     summarizer = ReplyingSummarizer(REPLY)
@@ -146,7 +143,6 @@ async def with_a_shortened_result(go: Drive) -> tuple[Any, ReplyingSummarizer]:
     return graph, summarizer
 
 
-@pytest.mark.requirement("S3.12")
 async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
     """Where every round is protected, a result is shortened, and no message is removed."""
     graph, summarizer = await with_a_shortened_result(go)
@@ -160,7 +156,6 @@ async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> No
     assert kept[-2:] == ["near", "over"]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("gone", [False, True])
 async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive, *, gone: bool) -> None:
     """A result may have been replaced or removed since its summary was prepared."""
@@ -174,7 +169,6 @@ async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: D
     assert entries(graph)[0] == ("stale", "messages_changed")
 
 
-@pytest.mark.requirement("S2.1")
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     """There the check before the parent's model is the last look at the size."""
@@ -187,7 +181,6 @@ async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     assert len(summarizer.requests) == 1
 
 
-@pytest.mark.requirement("S3.12")
 async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: StalledSummarizer) -> None:
     """In the soft zone nobody waits, and nobody is asked twice: the summary is used once it is there."""
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
@@ -223,7 +216,6 @@ async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytes
     return graph, await go.stream(graph, BEYOND, stream_mode=MODES)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_over_the_limit_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +227,6 @@ async def test_over_the_limit_a_turn_waits_for_it(
     assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
 
 
-@pytest.mark.requirement("S2.5", "S2.56")
 @pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
 async def test_who_asks_for_a_compaction_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
@@ -259,7 +250,6 @@ def revoke(_: Any) -> None:
     """Say nothing besides the input."""
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("given", "between", "reason"),
     [
@@ -287,7 +277,6 @@ async def test_what_no_longer_holds_is_not_used(
     assert ("contradicts the prepared summary of thread 'thread'" in caplog.text) == (reason == "contradicted")
 
 
-@pytest.mark.requirement("S2.5", "S2.56")
 @pytest.mark.parametrize("wish", [{"focus": "the harbor"}, {"full": True}])
 async def test_a_wish_of_its_own_is_not_answered_with_what_was_prepared(go: Drive, wish: dict[str, Any]) -> None:
     """A focus, and a summary of everything, make another summary than the one that was prepared."""
@@ -300,7 +289,6 @@ async def test_a_wish_of_its_own_is_not_answered_with_what_was_prepared(go: Driv
     assert len(summarizer.requests) == 2
 
 
-@pytest.mark.requirement("S4.25")
 async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
     """The turn that compacts asks the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
@@ -311,7 +299,6 @@ async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
     assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
 
 
-@pytest.mark.requirement("S2.55")
 async def test_what_another_process_prepares_is_waited_for(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +313,6 @@ async def test_what_another_process_prepares_is_waited_for(
     assert (entries(graph), stalled.calls) == ([("prepared", "under_way")], 1)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("asked", "named"), [("What is in MSKU4007?", True), ("Thank you.", False)])
 async def test_what_is_used_since_comes_into_the_facts(go: Drive, asked: str, *, named: bool) -> None:
     """If the user names an identifier again, the facts beside the prepared summary contain this identifier.
@@ -350,7 +336,6 @@ async def test_what_is_used_since_comes_into_the_facts(go: Drive, asked: str, *,
     assert [code in facts for code in ("MSKU4007", "MSKU4011")] == [named, False]
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
     """The next compaction takes the next level, as after an attempt of its own that failed."""
     graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
@@ -361,7 +346,6 @@ async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> Non
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
-@pytest.mark.requirement("S0.47")
 async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     summarizer = ReplyingSummarizer(ValueError("broken"))
@@ -374,7 +358,6 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
-@pytest.mark.requirement("S2.55")
 async def test_only_the_time_that_nobody_waited_is_told(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +368,6 @@ async def test_only_the_time_that_nobody_waited_is_told(
     assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
 
 
-@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize(
     ("last_look", "states"),
     [(1, ["swapped"]), (2, ["joined", "swapped"]), (3, ["joined", "swapped"])],
@@ -412,7 +394,6 @@ def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
     assert ([event["state"] for event in found], found[-1]["seconds"] is None) == (states, False)
 
 
-@pytest.mark.requirement("S2.55")
 async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Too many were not used: the ledger has no row, and the stream no event; a debug message says why."""
     caplog.set_level("DEBUG")
@@ -429,7 +410,6 @@ async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive, caplog: p
     assert "No summary is prepared for thread 'thread': unused" in caplog.text
 
 
-@pytest.mark.requirement("S2.62")
 async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
     go: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,7 +428,6 @@ async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
     assert (states, ledger(graph)) == (["preparing"], [])
 
 
-@pytest.mark.requirement("S4.14")
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain turn looks at no database for it, and starts no OS thread."""
 
@@ -461,7 +440,6 @@ async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pyte
     assert (steps(chunks), told(chunks), ledger(graph)) == (["token_check", "model"], [], [])
 
 
-@pytest.mark.requirement("S2.58", "S3.12")
 async def test_a_loop_of_tool_calls_prepares_too(go: Drive) -> None:
     """Between a call and its result a snapshot is taken as well; the call stays behind the summary."""
     block = tool_block(99, 90)
@@ -493,7 +471,6 @@ class OnlyAsynchronous(ReplyingSummarizer):
         return super().summarize(request)
 
 
-@pytest.mark.requirement("S1.45")
 async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
     """Its connections belong to the loop of the run."""
     graph = agent(ScriptedModel(), OnlyAsynchronous(REPLY), summary_ahead=True)
@@ -522,7 +499,6 @@ def compiled() -> Any:
     return builder.compile()
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
 async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
     """A graph and a runnable refuse a synchronous call by an error of their own."""
@@ -533,7 +509,6 @@ async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: A
     assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
 
 
-@pytest.mark.requirement("S0.22")
 async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
     """It is not asked a second time, on the loop."""
     summarizer = ReplyingSummarizer(TypeError("broken"))
@@ -558,7 +533,6 @@ class NeverOnThisLoop(OnlyAsynchronous):
         return await asyncio.Future()
 
 
-@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "closed"])
 def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> None:
     """The preparation is abandoned at once, and the next turn asks the same summarizer, on its own loop."""
@@ -587,7 +561,6 @@ def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> N
     assert standing(graph)["last"]["strategy"] == "selective+own"
 
 
-@pytest.mark.requirement("S3.21")
 async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, tmp_path: Path) -> None:
     """What is prepared when its thread is erased is not stored."""
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'a.db'}") as saver:
@@ -634,7 +607,6 @@ def test_a_process_ends_without_it(tmp_path: Path) -> None:
         assert entries(graph) == [("abandoned", "no_summary"), ("committed", "")]
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_summary_outlives_its_graph(own_url: str) -> None:
     """It is in the database of the records: another graph finds it there, and asks nobody."""
     broken = ReplyingSummarizer(RuntimeError("asked again"))
@@ -650,7 +622,6 @@ async def test_a_summary_outlives_its_graph(own_url: str) -> None:
     assert broken.requests == []
 
 
-@pytest.mark.requirement("S3.21")
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
     """The preparation writes from its own OS thread while the saver's loop runs."""
     async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
@@ -665,7 +636,6 @@ async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
         assert len(summarizer.requests) == 1
 
 
-@pytest.mark.requirement("S4.14")
 def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
     """Nothing is stored without a thread."""
     graph = agent(ScriptedModel(), summary_ahead=True, checkpointer=None)
@@ -673,7 +643,6 @@ def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
     assert (told(chunks), at_work()) == ([], [])
 
 
-@pytest.mark.requirement("S4.25", "S4.29")
 @pytest.mark.parametrize("settings", [{"summary_ahead": False}, {"require_confirmation": True}, {"enabled": False}])
 def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str, Any]) -> None:
     """It can be switched off, and is off where a person is asked first."""
@@ -682,7 +651,6 @@ def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str
     assert standing(graph)["step"] == "end"
 
 
-@pytest.mark.requirement("S3.12")
 async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Drive) -> None:
     """Neither the preparation nor the compaction that follows calls the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
@@ -694,7 +662,6 @@ async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Driv
     assert (entries(graph), len(summarizer.requests)) == ([("committed", "")], 0)
 
 
-@pytest.mark.requirement("S3.12")
 async def test_a_preparation_that_may_remove_nothing_is_no_failure(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -39,7 +39,6 @@ def summaries(graph: Any) -> list[AnyMessage]:
     return [message for message in values(graph)["messages"] if is_summary(message)]
 
 
-@pytest.mark.requirement("S2.2", "S2.50")
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize(("words", "compactions"), [(66, 0), (67, 1)])
 async def test_less_than_a_quarter_left_fires(go: Drive, preset: str, words: int, compactions: int) -> None:
@@ -52,7 +51,6 @@ async def test_less_than_a_quarter_left_fires(go: Drive, preset: str, words: int
     assert [row.trigger for row in ledger(graph)] == ["precheck"] * compactions
 
 
-@pytest.mark.requirement("B25", "S2.2")
 @pytest.mark.parametrize("words", [315, 316, 317, 400])
 async def test_nothing_left_and_less_than_nothing_fire_too(go: Drive, words: int) -> None:
     """At one token left, none, and beyond the window."""
@@ -63,7 +61,6 @@ async def test_nothing_left_and_less_than_nothing_fire_too(go: Drive, words: int
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S2.1", "B23")
 async def test_the_models_answer_fires_nothing(go: Drive) -> None:
     """Only the check before a call does; one place decides."""
     graph = agent(ScriptedModel(replies=[filler(200)]), preset="progressive")
@@ -73,7 +70,6 @@ async def test_the_models_answer_fires_nothing(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.6", "S2.20", "S2.21")
 async def test_the_sliding_window_leaves_a_summary_and_the_newest_nine(go: Drive) -> None:
     """A talk in short inputs: the ledger says what was taken."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -90,7 +86,6 @@ async def test_the_sliding_window_leaves_a_summary_and_the_newest_nine(go: Drive
     assert "ru6-0" not in texts(summarizer.received[0])
 
 
-@pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize("names", [(), None], ids=["none", "the preset's"])
 async def test_key_information_takes_no_more_room_than_it_holds(go: Drive, names: tuple[str, ...] | None) -> None:
     """The newest nine messages still fit beside a goal of two words: a tenth of the room would drive them out."""
@@ -101,7 +96,6 @@ async def test_key_information_takes_no_more_room_than_it_holds(go: Drive, names
     assert ("short goal" in summaries(graph)[0].text.partition("[Summary")[0]) == (names is None)
 
 
-@pytest.mark.requirement("S2.28", "S2.44", "S2.32")
 async def test_where_no_strategy_makes_room_the_whole_is_summarized(go: Drive) -> None:
     """Nine messages are too few for any strategy; the question stays."""
     graph = agent(preset="progressive")
@@ -112,7 +106,6 @@ async def test_where_no_strategy_makes_room_the_whole_is_summarized(go: Drive) -
     assert (question.id, answer.text) == ("question", "ok")
 
 
-@pytest.mark.requirement("S2.29", "S2.33")
 async def test_a_model_writes_the_full_summary_and_the_next_request_begins_with_it(go: Drive) -> None:
     """It is shown all that leaves; what it wrote stands before the question."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
@@ -126,7 +119,6 @@ async def test_a_model_writes_the_full_summary_and_the_next_request_begins_with_
     assert question.id == "question"
 
 
-@pytest.mark.requirement("S2.7", "S2.43")
 @pytest.mark.parametrize(("words", "name"), [(20, "key_events"), (30, "key_events>sliding_window")])
 async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words: int, name: str) -> None:
     """Twenty key events and five others fit in short words; in longer ones the newest nine of them do."""
@@ -140,7 +132,6 @@ async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words
     assert len(summaries(graph)) == 1
 
 
-@pytest.mark.requirement("S2.3", "S2.28", "S2.34")
 async def test_two_hundred_calls_of_the_model_go_straight_to_the_full_summary(go: Drive) -> None:
     """However small the talk, at the check before the two hundredth call; the counter then starts anew."""
     graph = agent(preset="progressive")
@@ -165,7 +156,6 @@ class Numbered(ScriptedModel):
         self.replies = [f"The user spoke of matter {n}." for n in range(1, 20)]
 
 
-@pytest.mark.requirement("S2.26")
 async def test_incremental_writes_one_message_of_a_section_a_chunk(go: Drive) -> None:
     """Every chunk but the last by itself; the next compaction absorbs the message into its first section."""
     summarizer = Numbered()
@@ -191,7 +181,6 @@ async def test_incremental_writes_one_message_of_a_section_a_chunk(go: Drive) ->
     assert "matter 3" not in again.text
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_summary_that_fails_never_breaks_the_turn(go: Drive) -> None:
     """The model answers, and the next attempt goes another way."""
     model = ScriptedModel()

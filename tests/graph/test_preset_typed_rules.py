@@ -51,7 +51,6 @@ def read(words: int) -> str:
     return filler(words, "read")
 
 
-@pytest.mark.requirement("S1.1", "S1.2")
 @pytest.mark.parametrize(("used", "fires"), [(799, False), (800, True)])
 async def test_the_real_usage_of_the_answer_decides(go: Drive, used: int, fires: bool) -> None:
     """At 80 % of the window, inclusive, and after the answer: the model is called once and not again."""
@@ -63,7 +62,6 @@ async def test_the_real_usage_of_the_answer_decides(go: Drive, used: int, fires:
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize(("size", "expected"), [(1_000, "model"), (1_001, "selective_compaction")])
 async def test_before_the_call_only_what_is_over_the_limit_is_compacted(go: Drive, size: int, expected: str) -> None:
     """The preset asks after the answer alone; the limit holds always."""
@@ -71,7 +69,6 @@ async def test_before_the_call_only_what_is_over_the_limit_is_compacted(go: Driv
     assert steps(await go.stream(typed(), given))[1] == expected
 
 
-@pytest.mark.requirement("S1.2", "B2")
 @pytest.mark.parametrize(("used", "fires"), [(799, False), (800, True)])
 async def test_an_answer_that_calls_tools_is_checked_when_they_are_done(go: Drive, used: int, fires: bool) -> None:
     """By its own usage, without their results: while a call is open nothing is compacted."""
@@ -84,7 +81,6 @@ async def test_an_answer_that_calls_tools_is_checked_when_they_are_done(go: Driv
     assert (800 in [event["current_tokens"] for event in events(chunks, "PreCompactEvent")]) == fires
 
 
-@pytest.mark.requirement("S1.3")
 async def test_the_threshold_is_that_of_the_model_that_answered(go: Drive) -> None:
     """The same conversation is over the small model's threshold and under the large one's."""
     small = ScriptedModel(profile_window=400, name_="small")
@@ -119,7 +115,6 @@ TARGET = 0.2
 80 % of the window, as in the document."""
 
 
-@pytest.mark.requirement("S1.42", "S1.6", "S1.25")
 async def test_the_first_worked_example(go: Drive) -> None:
     """Old result (5,000), skill prompt (3,000) and metadata (1,000) are gone, all else stands, and no summary."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -145,7 +140,6 @@ TOO_MUCH: list[AnyMessage] = [HEADER, *rounds(5, 1_400), HumanMessage("and now?"
 """Five rounds are within every rule, and 39,000 tokens over the trigger of 34,040."""
 
 
-@pytest.mark.requirement("S1.43", "S1.37", "S1.35")
 async def test_the_second_worked_example(go: Drive) -> None:
     """The header, one summary of about 500 tokens, and the answer that the caller is about to read."""
     summarizer = ScriptedModel(replies=[f"<summary>{LONG_SUMMARY}</summary>"])
@@ -158,7 +152,6 @@ async def test_the_second_worked_example(go: Drive) -> None:
     assert 480 < WORDS.message(summary) < 520
 
 
-@pytest.mark.requirement("S1.43", "S1.36", "S1.37")
 def test_the_second_worked_example_where_nobody_waits_for_an_answer() -> None:
     """Of a list the header and exactly one user-role summary are left."""
     found = compact_messages(
@@ -174,7 +167,6 @@ def test_the_second_worked_example_where_nobody_waits_for_an_answer() -> None:
     assert f"<summary>\n{LONG_SUMMARY}\n</summary>" in found[1].text
 
 
-@pytest.mark.requirement("S1.40", "S1.38")
 async def test_the_conversation_is_replaced_and_never_appended_to(go: Drive) -> None:
     """14,000 tokens and a summary of 500 make 500 and the answer, not 14,500."""
     graph = typed(
@@ -188,7 +180,6 @@ async def test_the_conversation_is_replaced_and_never_appended_to(go: Drive) -> 
     assert tokens(values(graph)["messages"][1:]) < 700
 
 
-@pytest.mark.requirement("S1.41", "S1.44")
 async def test_the_next_request_is_what_the_compaction_left(go: Drive) -> None:
     """The system prompt as it was, the summary, the last answer, the new message; and it stays so."""
     model = ScriptedModel(replies=[ANSWER, "fine"])
@@ -206,7 +197,6 @@ async def test_the_next_request_is_what_the_compaction_left(go: Drive) -> None:
     assert frozen([header]) == frozen([HEADER])
 
 
-@pytest.mark.requirement("S1.33")
 async def test_rules_leave_an_earlier_summary_and_the_next_summary_absorbs_it(go: Drive) -> None:
     """One summary at any time: the second is asked for with the first as its record."""
     summarizer = ScriptedModel(replies=["<summary>first of all</summary>", "<summary>first and second</summary>"])
@@ -223,7 +213,6 @@ async def test_rules_leave_an_earlier_summary_and_the_next_summary_absorbs_it(go
     assert "first and second" in held[0].text
 
 
-@pytest.mark.requirement("S1.12", "S1.7")
 async def test_the_summarizer_is_given_the_whole_conversation_and_then_the_task(go: Drive) -> None:
     """In order, users, assistants and tools, behind it what to write, all in one user message."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -237,7 +226,6 @@ async def test_the_summarizer_is_given_the_whole_conversation_and_then_the_task(
     assert len(summarizer.received[0]) == 2
 
 
-@pytest.mark.requirement("S1.13")
 async def test_no_call_dangles_in_what_the_summarizer_is_given(go: Drive) -> None:
     """Not even where the last calls were interrupted: it is shown text, and no message of it makes calls."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -269,7 +257,6 @@ async def prompt(go: Drive) -> str:
     return summarizer.received[0][0].text
 
 
-@pytest.mark.requirement("S1.14", "S1.20", "S1.21")
 async def test_the_prompt_says_what_the_summary_is_for(go: Drive) -> None:
     """It takes the conversation's place, the work goes on at once and nothing is done twice; in tags."""
     told = await prompt(go)
@@ -279,7 +266,6 @@ async def test_the_prompt_says_what_the_summary_is_for(go: Drive) -> None:
     assert "</summary>" in told
 
 
-@pytest.mark.requirement("S1.15", "S1.16", "S1.17")
 async def test_the_prompt_has_five_sections(go: Drive) -> None:
     """In order, each with what belongs into it."""
     told = await prompt(go)
@@ -290,7 +276,6 @@ async def test_the_prompt_has_five_sections(go: Drive) -> None:
         assert [word for word in words if word not in " ".join(told[start:end].split())] == []
 
 
-@pytest.mark.requirement("S1.18", "S1.19")
 async def test_the_last_two_sections_look_ahead(go: Drive) -> None:
     """Next steps with what blocks them and in which order; what the user likes and was promised."""
     told = " ".join((await prompt(go)).split())
@@ -298,7 +283,6 @@ async def test_the_last_two_sections_look_ahead(go: Drive) -> None:
     assert "promises made to the user" in told
 
 
-@pytest.mark.requirement("S2.36")
 async def test_a_pinned_text_that_a_rule_takes_is_carried_on(go: Drive) -> None:
     """Its message leaves with the older ones, and a summary is written to hold it."""
     pinning = HumanMessage(f"<Pin>never on Sundays</Pin> {filler(300, 'p')}", id="pinning")

@@ -30,7 +30,6 @@ TALK: list[AnyMessage] = [
 PASSENGERS = [{"first_name": "Ada", "dob": "1990-01-02"}, {"first_name": "Eli", "dob": "1991-03-04"}]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", PHRASES)
 def test_statements_are_no_identifiers_and_hardly_ever_rules(language: str) -> None:
     """The statements are what the digest loses most easily: neither identifiers nor rules."""
@@ -40,7 +39,6 @@ def test_statements_are_no_identifiers_and_hardly_ever_rules(language: str) -> N
     assert sum(bool(rules_of(sentence)) for sentence in every) <= len(every) // 10
 
 
-@pytest.mark.requirement("S3.23")
 def test_planted_statements_are_counted_by_speaker() -> None:
     """A context without one speaker's messages holds the other's statements only."""
     planted = planted_prose("talk", TALK, "en")
@@ -49,7 +47,6 @@ def test_planted_statements_are_counted_by_speaker() -> None:
     assert planted_prose("talk", TALK, "en") == planted
 
 
-@pytest.mark.requirement("S3.23")
 def test_statements_are_planted_where_the_name_and_the_language_draw_them() -> None:
     """The statements are always planted in the same places, between sentences and at both ends of messages."""
     texts = [message.text for message in planted_prose("talk", TALK, "en").messages]
@@ -82,7 +79,6 @@ def test_statements_are_planted_where_the_name_and_the_language_draw_them() -> N
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_user_tells_facts_and_an_assistant_decides_with_a_reason() -> None:
     """The statements of a speaker combine each phrase of one list with each phrase of another list.
 
@@ -113,7 +109,6 @@ def test_a_user_tells_facts_and_an_assistant_decides_with_a_reason() -> None:
     }
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_speaker_without_prose_gets_no_statement() -> None:
     """A message that contains only calls gets no statements.
 
@@ -130,7 +125,6 @@ def test_a_speaker_without_prose_gets_no_statement() -> None:
     assert text.split() == TALK[0].text.split()
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_second_half_is_said_again_when_the_conversation_is_over() -> None:
     """Six rounds are added before each compaction, and each repeated message gets an id of its own.
 
@@ -154,7 +148,6 @@ def test_the_second_half_is_said_again_when_the_conversation_is_over() -> None:
     assert len(caps) == 3
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_context_is_compacted_once_for_each_number() -> None:
     """A policy that keeps the newest messages has lost the oldest statements after three compactions."""
     planted = planted_prose("talk", TALK * 6, "zh", within=2)
@@ -163,7 +156,6 @@ def test_the_context_is_compacted_once_for_each_number() -> None:
     assert kept_prose(planted, seen[-1][1]) == {"user": (0, 5), "assistant": (0, 5)}
 
 
-@pytest.mark.requirement("S3.23")
 def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
     """A chat is prose of runs of one half."""
     call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
@@ -173,7 +165,6 @@ def test_chats_hold_no_calls_and_stay_in_one_half() -> None:
     assert all(message.text and not isinstance(message, ToolMessage) for _, chat in found for message in chat)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_conversation_always_belongs_to_the_same_half() -> None:
     """The half of a conversation depends only on its name.
 
@@ -184,7 +175,6 @@ def test_a_conversation_always_belongs_to_the_same_half() -> None:
     assert {name for name, half in halves.items() if half == "tuning"} == {"1", "5", "6", "9", "10", "11"}
 
 
-@pytest.mark.requirement("S3.23")
 def test_four_runs_of_a_half_make_a_chat() -> None:
     """The chat has the name of the first run and the prose of all four runs in order, with new ids.
 
@@ -202,7 +192,6 @@ def test_four_runs_of_a_half_make_a_chat() -> None:
     assert found[1][1] == [one.model_copy(update={"id": f"said-{at}"}) for at, one in enumerate(said)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_rows_of_results_are_found_by_the_path_of_their_list() -> None:
     """Each row contains its keys and values without nested lists, and the name of the key that labels the row."""
     bags = [{"code": "B1", "kg": 7}, {"code": "B2", "kg": 9}]
@@ -216,7 +205,6 @@ def test_the_rows_of_results_are_found_by_the_path_of_their_list() -> None:
     }
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("line", "bare_and_shown"),
     [
@@ -233,7 +221,6 @@ def test_rows_without_their_subject_are_counted(line: str, bare_and_shown: tuple
     assert rows_of([result]).shown([HumanMessage(f"Facts:\n{line}")]) == bare_and_shown
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_arguments_of_a_call_are_no_row() -> None:
     """A digest shows them before the rows of a list without a path."""
     call = AIMessage("", tool_calls=[{"name": "search", "args": {"origin": "DEN"}, "id": "1"}])
@@ -243,7 +230,6 @@ def test_the_arguments_of_a_call_are_no_row() -> None:
     assert rows_of([call, flights]).shown(shown) == (1, 2)
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_id_names_a_row_before_a_name() -> None:
     """The label is an id, else a name, else nothing."""
     assert label_key({"name": "Ada", "price": 3, "flight_number": "F1"}) == "flight_number"

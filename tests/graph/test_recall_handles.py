@@ -55,7 +55,6 @@ def committed(graph: Any) -> list[str]:
     return [row.compaction_id[:12] for row in ledger(graph) if (row.verdict or "").startswith("committed")]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Drive, tmp_path: Any) -> None:
     """It reads the handle in its own request, from a file of SQLite, and gets the words that left."""
 
@@ -75,7 +74,6 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
         assert handles(summary_of(graph).text) == committed(graph)
 
 
-@pytest.mark.requirement("S2.51")
 def test_without_recall_a_summary_shows_no_handle() -> None:
     """The message is what it was."""
     with_it, without = agent(recall=True, facts_beside_summary=False), agent(facts_beside_summary=False)
@@ -87,7 +85,6 @@ def test_without_recall_a_summary_shows_no_handle() -> None:
     assert LINE.search(shown.text)
 
 
-@pytest.mark.requirement("S2.51")
 def test_where_nothing_is_archived_there_is_no_handle() -> None:
     """Neither in a list that is compacted by itself, nor without a thread."""
     settings = CompactionSettings(recall=True)
@@ -99,7 +96,6 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
     assert not any("[recall:" in message.text for message in (*short, *left))
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("form", ["record", "tags", "cleared", "history", "recent_rounds", "terse"])
 def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     """As many as there is room for, in every form; the text that is absorbed has none of them."""
@@ -121,7 +117,6 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
     """By the handle of the oldest that is named, on to those before it."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True)
@@ -134,7 +129,6 @@ def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -
     assert line[0] in handles(CompactionThread(graph, CONFIG).recall(handle=named[0], max_tokens=5_000))
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
     """A step that runs again after its commit failed writes the very same message."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -147,7 +141,6 @@ def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
     assert handles(first.text) == committed(graph) == committed(again)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("window", range(150, 400, 25))
 def test_the_handle_is_counted(window: int) -> None:
     """A request is never larger than its window for it, and no level fails that would have done without."""
@@ -158,7 +151,6 @@ def test_the_handle_is_counted(window: int) -> None:
         assert committed(graph)
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_room_that_is_planned_for_handles_holds_any() -> None:
     """An id is not known before the summary is written, and tokens of hexadecimal characters differ."""
     counter = tiktoken_counter()
@@ -169,7 +161,6 @@ def test_the_room_that_is_planned_for_handles_holds_any() -> None:
         assert counter.message(summary_message(".", own, handles=earlier)) <= planned
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
     """The other thread's archive does not have it."""
     graph = agent(recall=True, require_confirmation=True)

@@ -43,7 +43,6 @@ async def asked(go: Drive, graph: Any, *words: str, **wanted: Any) -> str:
     return CompactionThread(graph, CONFIG).recall(*words, **wanted)
 
 
-@pytest.mark.requirement("S2.51")
 async def test_what_left_the_view_comes_back_in_its_words(go: Drive) -> None:
     """With its handle, who said it, and which compaction took it."""
     graph = compacted()
@@ -58,7 +57,6 @@ async def test_what_left_the_view_comes_back_in_its_words(go: Drive) -> None:
     assert await asked(go, graph, handle="0" * 12) == NOTHING
 
 
-@pytest.mark.requirement("S2.51")
 async def test_an_answer_keeps_its_size(go: Drive) -> None:
     """The parts with the words asked for are what is shown."""
     graph = compacted()
@@ -69,7 +67,6 @@ async def test_an_answer_keeps_its_size(go: Drive) -> None:
         assert "12C" in await asked(go, graph, "seat 12C", max_tokens=most)
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
     """By its id: its messages in order, or those of them that hold the words and those beside them."""
     graph = compacted()
@@ -81,7 +78,6 @@ async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
     assert "ru9-0" not in searched
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_handle_of_a_message_is_answered_with_this_message_alone(go: Drive) -> None:
     """Words beside the handle choose parts of the message, and are not searched for in other messages."""
     graph = compacted()
@@ -91,7 +87,6 @@ async def test_the_handle_of_a_message_is_answered_with_this_message_alone(go: D
     assert everywhere == await asked(go, graph, "booking ZK-4471")
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     """As an argument of the thread's method and of the tool."""
     graph = compacted()
@@ -106,7 +101,6 @@ async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     assert result.text == answers
 
 
-@pytest.mark.requirement("S2.51")
 def test_nothing_asked_is_an_error() -> None:
     """It says what to give."""
     with pytest.raises(SettingsError, match="'human' is none of"):
@@ -117,7 +111,6 @@ def test_nothing_asked_is_an_error() -> None:
         CompactionThread(compacted(), CONFIG).recall("x", max_tokens=0)
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_agent_recalls_by_itself(go: Drive) -> None:
     """The tool is offered with the others, and its answer is a result like any other."""
     call = {"name": "recall", "args": {"query": "booking seat"}, "id": "r1"}
@@ -129,7 +122,6 @@ async def test_the_agent_recalls_by_itself(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "12C"
 
 
-@pytest.mark.requirement("S2.51")
 async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     """Nothing is kept, and nothing is raised through the turn."""
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
@@ -139,7 +131,6 @@ async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     assert result["messages"][-2].status == "error"
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
     """By a result that says what to give."""
     call = {"name": "recall", "args": {"query": " "}, "id": "r1"}
@@ -148,7 +139,6 @@ async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
     assert "give a query" in values(graph)["messages"][-2].text
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("redact", [None, Redaction(hook=lambda text: text.replace("t1-7", "***"), store=True)])
 def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     """With `recall`, the text of the result ends with a handle, and this handle returns the whole result.

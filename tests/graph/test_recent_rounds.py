@@ -35,7 +35,6 @@ def keeping(*replies: Any, told: str = TOLD, **options: Any) -> Any:
     return agent(ScriptedModel(replies=list(replies) or ["answer"]), ScriptedModel(replies=[told]), **given)
 
 
-@pytest.mark.requirement("S4.2", "S4.3", "S4.10")
 @pytest.mark.parametrize(("window", "threshold"), [(80_000, 64_000), (128_000, 102_400), (1_000, 800), (999, 799)])
 def test_four_fifths_fire(window: int, threshold: int) -> None:
     """Rounded down."""
@@ -43,7 +42,6 @@ def test_four_fifths_fire(window: int, threshold: int) -> None:
     assert sizes_of(settings, window=window, fixed=0).trigger == threshold
 
 
-@pytest.mark.requirement("S4.11", "S4.14")
 @pytest.mark.parametrize(("words", "compacted"), [(788, False), (789, True)])
 async def test_the_threshold_itself_fires(go: Drive, words: int, *, compacted: bool) -> None:
     """Below it there is nothing to do; the new input is not counted yet."""
@@ -53,7 +51,6 @@ async def test_the_threshold_itself_fires(go: Drive, words: int, *, compacted: b
     assert bool(ledger(graph)) == compacted
 
 
-@pytest.mark.requirement("S4.9", "S4.26", "F20")
 def test_eighty_thousand_are_the_window_where_none_is_known() -> None:
     """What the settings say, or the model's profile, stands above it; other presets have no such guess."""
     settings = CompactionSettings(preset="recent_rounds")
@@ -64,7 +61,6 @@ def test_eighty_thousand_are_the_window_where_none_is_known() -> None:
         window_of(CompactionSettings(), ScriptedModel())
 
 
-@pytest.mark.requirement("S4.27", "S4.28", "S4.30")
 def test_the_figures_of_the_design() -> None:
     """Its YAML block, field by field."""
     chosen = CompactionSettings(preset="recent_rounds")
@@ -76,13 +72,11 @@ def test_the_figures_of_the_design() -> None:
     )
 
 
-@pytest.mark.requirement("S4.29")
 def test_a_person_is_asked_unless_the_settings_say_otherwise() -> None:
     """In this preset alone."""
     assert [name for name in PRESETS if CompactionSettings(preset=name).require_confirmation] == ["recent_rounds"]
 
 
-@pytest.mark.requirement("S4.31")
 def test_the_agent_has_a_compactor_of_its_summarizer_and_window() -> None:
     """Every node works with them; the configuration's tokens stand above the model's own."""
     settings = load_settings("context_compaction: {max_context_tokens: 5000}", preset="recent_rounds")
@@ -98,7 +92,6 @@ def test_the_agent_has_a_compactor_of_its_summarizer_and_window() -> None:
     assert dependencies.sizes().window == 5_000
 
 
-@pytest.mark.requirement("S4.4", "S4.5", "S4.17")
 async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     """System, tools, summary, two rounds, the current input, in that order."""
     graph = keeping(tools=[read], system_prompt="rules")
@@ -114,7 +107,6 @@ async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     assert [bound.name for bound in model.bound_tools] == ["read"]
 
 
-@pytest.mark.requirement("S4.6", "S4.16")
 async def test_the_history_before_the_rounds_is_summarized(go: Drive) -> None:
     """All of it, and nothing of what stays."""
     graph = keeping()
@@ -129,7 +121,6 @@ def _word(number: int) -> str:
     return "".join(chr(ord("a") + number * 7_919 // 26**place % 26) for place in range(5))
 
 
-@pytest.mark.requirement("S4.30", "S4.38", "I19")
 @pytest.mark.parametrize("options", [{}, {"language": "zh"}, {"summary_max_tokens": 20, "summary_max_chars": None}])
 async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, Any]) -> None:
     """At the end of a sentence; the attempt does not fail for it."""
@@ -146,7 +137,6 @@ async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, A
     assert (900 < len(text) <= 1_000) if "summary_max_tokens" not in options else (14 <= len(text.split()) <= 20)
 
 
-@pytest.mark.requirement("S4.40", "S4.33")
 async def test_rounds_that_do_not_fit_are_fewer(go: Drive) -> None:
     """Compacting again keeps less history, until the request is below the threshold."""
     graph, history = keeping(), rounds(2, words=220)
@@ -157,7 +147,6 @@ async def test_rounds_that_do_not_fit_are_fewer(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S4.41", "S4.13", "S4.18")
 def test_compact_logic() -> None:
     """A hundred messages become fewer, of fewer tokens; rounds and messages are counted apart."""
     messages = numbered(text_rounds(50, say="question " * 20, reply="answer " * 20))
@@ -171,7 +160,6 @@ def test_compact_logic() -> None:
     assert found.original_token_count == sum(map(named_counter("cjk_aware").message, messages))
 
 
-@pytest.mark.requirement("S4.42", "S4.1")
 async def test_session_auto_compact(go: Drive) -> None:
     """A window of a thousand, fifty prompts: the state tells how often it was compacted."""
     graph = keeping(filler(40, "a"))
@@ -183,7 +171,6 @@ async def test_session_auto_compact(go: Drive) -> None:
     assert sum(map(is_summary, state["messages"])) == 1
 
 
-@pytest.mark.requirement("S4.8")
 def test_a_long_session_becomes_a_short_one() -> None:
     """The design's example: seventy thousand tokens come to a seventh."""
     messages = numbered(text_rounds(110, say="question " * 100, reply="answer " * 340))

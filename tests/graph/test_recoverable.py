@@ -73,7 +73,6 @@ def asked(run: Cut, token: str, context: Sequence[AnyMessage]) -> list[str]:
     return queries(needs(run)[token], context)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_words_of_the_call_bring_an_identifier_back(archive: Archive) -> None:
     """The argument's key and the other value that the user said again; a note by its own words."""
     assert RUN.identifiers == {"PX-1138", "VC-77"}
@@ -82,7 +81,6 @@ def test_the_words_of_the_call_bring_an_identifier_back(archive: Archive) -> Non
     assert calls(archive, RUN, VIEW) == {"PX-1138": 1, "VC-77": 2}
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_no_question_leads_to_is_not_recoverable(archive: Archive) -> None:
     """The archive has it, among much that has nothing to do with what the agent knows."""
     later = [HumanMessage("Go on."), asks("b", zone="XK-5521"), result("b", "done")]
@@ -93,7 +91,6 @@ def test_what_no_question_leads_to_is_not_recoverable(archive: Archive) -> None:
     assert calls(archive, said, []) == {"XK-5521": 2}
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_query_is_short_and_never_holds_what_it_looks_for() -> None:
     """Nor a part of it, nor anything that holds it."""
     context = [HumanMessage("PX-11380 and PX and order FQ8APE of Ana, parcels of parcels, a present by the north.")]
@@ -106,7 +103,6 @@ def test_a_query_is_short_and_never_holds_what_it_looks_for() -> None:
             assert not any(token in word or word in token for word in words)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_asker_knows_nothing_of_the_original() -> None:
     """Whatever stood before the cut, the same view asks the same."""
     other = [HumanMessage("PX-1138 VC-77, the crane is green."), *OLD[1:2], result("a", "crane PX-1138 green VC-77")]
@@ -116,7 +112,6 @@ def test_the_asker_knows_nothing_of_the_original() -> None:
         assert asked(changed, token, VIEW) == asked(RUN, token, VIEW)
 
 
-@pytest.mark.requirement("S3.23")
 def test_names_that_stand_beside_the_calls_other_values_are_asked_for() -> None:
     """Those of the last place in view; fields, numbers, ordinals and times are no names."""
     context = [
@@ -125,7 +120,6 @@ def test_names_that_stand_beside_the_calls_other_values_are_asked_for() -> None:
     assert asked(run_of(OLD, LATER[1:]), "PX-1138", context)[1] == "H-4 D-9"
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
     """The value is in it even if the words alone would not lead to the row."""
     context = [HumanMessage("The quay keeper wrote about order FQ8APE.")]
@@ -133,7 +127,6 @@ def test_the_last_query_is_the_nearest_value_and_the_words_before_it() -> None:
     assert last == "FQ8APE order about wrote"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("token", "args", "expected"),
     [
@@ -181,7 +174,6 @@ def test_a_view_is_asked_in_the_order_of_the_kinds(token: str, args: dict[str, s
     assert asked(run, token, context) == expected
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_word_that_is_in_reach_by_half_is_left_out() -> None:
     """The queries use names and words within 80 characters on either side of a value.
 
@@ -203,7 +195,6 @@ def test_a_word_that_is_in_reach_by_half_is_left_out() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_who_has_no_words_asks_nothing() -> None:
     """No query is made if the view contains no names, identifiers or user messages.
 
@@ -213,7 +204,6 @@ def test_who_has_no_words_asks_nothing() -> None:
     assert asked(run, "PX-1138", [AIMessage("Good.")]) == []
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_handle_beside_related_text_is_tried_first(archive: Archive) -> None:
     """One within 200 characters of two words that the identifier stood beside; no other."""
     name = handle(RUN.old[2])
@@ -226,7 +216,6 @@ def test_a_handle_beside_related_text_is_tried_first(archive: Archive) -> None:
         assert not any(wanted.handle for wanted in one.asked)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_handle_of_all_of_it_scores_nothing(archive: Archive) -> None:
     """A compaction took everything: its handle is not tried."""
     shown = [HumanMessage("carrier north, the parcel, heavy\n[recall: 000000000000]")]
@@ -234,7 +223,6 @@ def test_the_handle_of_all_of_it_scores_nothing(archive: Archive) -> None:
     assert not any(wanted.handle for wanted in lost.asked)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_headline_is_no_answer(archive: Archive) -> None:
     """A time of the archive's own is not what the tool once said."""
     said = [HumanMessage(text) for text in ("the ferry leaves", "one", "two", "at 00:00")]
@@ -244,7 +232,6 @@ def test_a_headline_is_no_answer(archive: Archive) -> None:
     assert archive.calls(run, lost._replace(asked=(Wanted(query="at"),))) == 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_run_is_archived_once_and_a_question_answered_once(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +257,6 @@ def rows(policies: Any, runs: Sequence[Cut], budget: float) -> dict[str, dict[st
     return {row["policy"]: row for row in measured(tasks, policies, [budget])}
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_figures_are_of_what_was_lost() -> None:
     """With an interval and the recalls that it took; none for what keeps no archive, or loses nothing."""
     ours = {"it": (compacted(CompactionSettings()),)}
@@ -286,7 +272,6 @@ def test_the_figures_are_of_what_was_lost() -> None:
         assert "recoverable" not in row["ci95"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_chance_is_what_the_questions_of_another_run_bring_back() -> None:
     """In a long conversation about another subject, the share is near zero. The recalls are a mean of all runs."""
     later = [HumanMessage("Then change the seat."), asks("s", seat_code="ST-12C"), result("s", "done")]
@@ -301,7 +286,6 @@ def test_chance_is_what_the_questions_of_another_run_bring_back() -> None:
     assert row["recall_calls"] == 1.33  # for PX-1138 and ST-12C one each, for VC-77 two
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_handle_in_a_context_is_one_of_the_archive(archive: Archive) -> None:
     """The messages of a cut have ids that stay, so that a clipped result names its original."""
     again = run_of(OLD, LATER)

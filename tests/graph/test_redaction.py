@@ -71,7 +71,6 @@ SUMMARIZERS: dict[str, Callable[[], ScriptedModel]] = {
 }
 
 
-@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("case", SUMMARIZERS)
 async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     go: Drive, case: str, caplog: pytest.LogCaptureFixture
@@ -97,7 +96,6 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     assert standing(graph)["epoch"] >= 1
 
 
-@pytest.mark.requirement("S1.41")
 async def test_the_model_itself_is_sent_the_conversation(go: Drive) -> None:
     """Redaction is for those who are told about it, not for the agent's own model."""
     model = calm()
@@ -105,7 +103,6 @@ async def test_the_model_itself_is_sent_the_conversation(go: Drive) -> None:
     assert NEEDLE in texts(model.received[0])
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("store", [False, True])
 async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go: Drive, *, store: bool) -> None:
     """Without `store` recall and undo give back the original; with it, nothing in SQL holds the needle."""
@@ -125,7 +122,6 @@ async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go
         assert (SHOWN in repr(held)) is store
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:

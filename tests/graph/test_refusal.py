@@ -35,7 +35,6 @@ def huge() -> dict[str, Any]:
     return {"messages": [HUGE.model_copy()]}
 
 
-@pytest.mark.requirement("S4.39")
 async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
     """It ends the turn: one line stands in its place, with its id, the sizes and a handle, and an answer says so."""
     model = ScriptedModel()
@@ -58,7 +57,6 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
     assert [event["verdict"] for event in events(chunks, "CompactionEvent")] == ["refused"]
 
 
-@pytest.mark.requirement("S4.39")
 async def test_the_answer_to_a_refused_input_is_streamed_once(go: Drive) -> None:
     """Interfaces that show `messages` show it like any other answer."""
     graph = agent()
@@ -68,7 +66,6 @@ async def test_the_answer_to_a_refused_input_is_streamed_once(go: Drive) -> None
     assert {data["langgraph_node"] for _, data in streamed} == {"token_check"}
 
 
-@pytest.mark.requirement("S3.23")
 async def test_the_next_small_input_works(go: Drive) -> None:
     """A refused input poisons nothing; the model reads the line in its place."""
     model = ScriptedModel()
@@ -79,7 +76,6 @@ async def test_the_next_small_input_works(go: Drive) -> None:
     assert begun == ["[This message was no", "A message was not se", "hello"]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:
     """The whole conversation holds the refused message as it was."""
     graph = agent()
@@ -91,7 +87,6 @@ async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:
     assert HUGE in found
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_refusal_may_raise(go: Drive) -> None:
     """With `on_refusal="raise"` the state is the same, and the caller is told by an error."""
     graph = agent(on_refusal="raise")
@@ -103,7 +98,6 @@ async def test_a_refusal_may_raise(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_refused_input_is_refused_once(go: Drive) -> None:
     """Where even its line does not fit, running again changes nothing: the handle stays that of the original."""
     graph = agent(system_prompt=filler(980))
@@ -114,7 +108,6 @@ async def test_a_refused_input_is_refused_once(go: Drive) -> None:
     assert verdicts(graph) == ["refused"]
 
 
-@pytest.mark.requirement("S4.1")
 async def test_a_message_that_just_fits_is_not_refused(go: Drive) -> None:
     """The limit itself can be sent: what is older goes."""
     model = ScriptedModel()
@@ -124,7 +117,6 @@ async def test_a_message_that_just_fits_is_not_refused(go: Drive) -> None:
     assert "refused" not in verdicts(graph)
 
 
-@pytest.mark.requirement("S4.5")
 @pytest.mark.parametrize("prompt_words", [0, 300])
 async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
     """What the system prompt takes is not there for the message."""
@@ -133,7 +125,6 @@ async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
     assert (verdicts(graph) == ["refused"]) == bool(prompt_words)
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> None:
     """The refusal has an archive row and a ledger row of its own beside those of the attempt, once each."""
     too_long = ContextOverflowError("maximum context length is 900 tokens, however you requested 1500 tokens")
@@ -157,7 +148,6 @@ async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> 
     assert [m for m in CompactionThread(graph, CONFIG).transcript() if m.id == "big"] == big["messages"]
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_wish_after_a_refusal_asks_no_model(go: Drive, build: Any, on_refusal: str) -> None:
@@ -198,7 +188,6 @@ def defective() -> list[Any]:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 async def test_a_long_thread_with_defects_is_compacted_on_its_first_turn(go: Drive) -> None:
     """An adopted thread over the window is compacted before its first call, and nothing of it is lost."""
     model = ScriptedModel()
@@ -215,7 +204,6 @@ async def test_a_long_thread_with_defects_is_compacted_on_its_first_turn(go: Dri
     assert [message.text for message in CompactionThread(graph, CONFIG).transcript()[: len(said_then)]] == said_then
 
 
-@pytest.mark.requirement("S4.14")
 async def test_defects_below_the_trigger_stay_as_they_are(go: Drive) -> None:
     """State keeps what happened: only ids are given where they were missing or taken."""
     graph = agent()

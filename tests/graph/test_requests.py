@@ -39,7 +39,6 @@ def wish(**asked: Any) -> dict[str, Any]:
     return {"messages": [], "compaction_request": asked}
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -72,7 +71,6 @@ async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: 
     assert verdicts(graph) == []
 
 
-@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_is_an_error_before_the_first_input(go: Drive, build: Any) -> None:
     """The conversation begins with the next input."""
     graph = build()
@@ -84,7 +82,6 @@ async def test_what_is_no_request_is_an_error_before_the_first_input(go: Drive, 
     assert [message.type for message in values(graph)["messages"]] == ["human", "ai"]
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, build: Any, kind: str) -> None:
     """Nothing would hear it there: the error has the form that is heard, and the next input works."""
     graph, wrong = build(), {"compaction": {"request": {"undo": "last"}}}
@@ -98,7 +95,6 @@ async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, buil
     assert values(graph)["messages"][-1].type == "ai"
 
 
-@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_to_an_agent_is_told_inside_a_parent(
     go: Drive, build: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,7 +116,6 @@ async def test_what_is_no_request_to_an_agent_is_told_inside_a_parent(
     assert len(values(graph)["messages"]) == len(before) + 2
 
 
-@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """The parent goes on, and its channel is empty again."""
     world = World("parent", model=ScriptedModel())
@@ -132,7 +127,6 @@ async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pyt
     assert world.messages[-1].type == "ai"
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: Any) -> None:
     """Before the check that hears it: the run that goes on fulfills it, once, and calls no model."""
     model = ScriptedModel()
@@ -149,7 +143,6 @@ async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: A
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
     """As an input's it is heard by the run that goes on; else by the next input's, which is answered, too."""
     graph = build()
@@ -172,7 +165,6 @@ class Own(MessagesState):
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]
 
 
-@pytest.mark.requirement("S2.56")
 async def test_what_is_no_request_leaves_a_parents_own_channel_as_it_is(go: Drive, build: Any) -> None:
     """With `persist="subgraph"`, the node writes only the parent's messages and clears the request."""
     parent = StateGraph(Own)
@@ -186,7 +178,6 @@ async def test_what_is_no_request_leaves_a_parents_own_channel_as_it_is(go: Driv
     assert before["compaction"] == "of waste paper"
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_request_with_a_message(go: Drive, build: Any) -> None:
     """The conversation is compacted first, then the message is answered."""
     model = ScriptedModel()
@@ -206,7 +197,6 @@ class Waits(AgentMiddleware[Any, Any]):
         """Take a step."""
 
 
-@pytest.mark.requirement("S2.56")
 async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -> None:
     """Its nodes run first, each a step of its own."""
     graph = agents.agent(others=[Waits()])
@@ -215,7 +205,6 @@ async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -> None:
     """Once: afterwards the parent's channel is empty."""
@@ -233,7 +222,6 @@ async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -
     assert world.verdicts == ["committed"]
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: Any) -> None:
     """By `as_node`; the agent's head and count are the parent's own from turn to turn."""
     inner = build(ScriptedModel(), checkpointer=None)
@@ -252,7 +240,6 @@ async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: An
     assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize("embedded", [False, True], ids=["alone", "as a node"])
 async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None:
     """A plain tool that runs an agent with the middleware: neither sees the other's head, count, goal or request."""
@@ -294,7 +281,6 @@ async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None
     assert {"compaction", "memory", "compaction_request"} & set(seen[0]) == set()
 
 
-@pytest.mark.requirement("S2.52")
 async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: Any) -> None:
     """In LangChain's agent, too, where both are no part of an input."""
     graph = build(ScriptedModel(replies=[usage(AIMessage("ok"), 100)]))
@@ -307,7 +293,6 @@ async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: An
     assert state.next == ()
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_new_thread_goes_on_with_goal_and_pins(go: Drive, build: Any) -> None:
     """What a handover names: they are there before the first check, and the message is answered as ever."""
     model = ScriptedModel()

@@ -24,7 +24,6 @@ def told(number: int) -> str:
     return TOLD.replace("{number}", f"number {number}")
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(("window", "first"), [(200_000, 183_617), (128_000, 111_617)])
 def test_more_than_the_window_without_the_reserve_fires(window: int, first: int) -> None:
     """The operator is `>`."""
@@ -32,7 +31,6 @@ def test_more_than_the_window_without_the_reserve_fires(window: int, first: int)
     assert sizes_of(settings, window=window, fixed=0).trigger == first
 
 
-@pytest.mark.requirement("S0.5")
 async def test_an_update_prompt_brings_the_record_up_to_date(go: Drive) -> None:
     """The first compaction asks for it, the second hands it on; half of the room at most stays."""
     summarizer = ScriptedModel(replies=[told(1), told(2)])
@@ -52,7 +50,6 @@ async def test_an_update_prompt_brings_the_record_up_to_date(go: Drive) -> None:
     assert verdicts(graph) == ["committed", "committed"]
 
 
-@pytest.mark.requirement("S0.26")
 async def test_a_reply_without_headings_is_asked_for_again(go: Drive) -> None:
     """With what was missing."""
     summarizer = ScriptedModel(replies=["The user asked for a chart.", told(1)])
@@ -62,7 +59,6 @@ async def test_a_reply_without_headings_is_asked_for_again(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S3.16")
 async def test_an_overflow_is_compacted_and_retried_once(go: Drive) -> None:
     """The second one is an explicit error."""
     overflow = ContextOverflowError("too long")

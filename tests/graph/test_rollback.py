@@ -81,7 +81,6 @@ RICH = [
 """Messages with all that a careless copy would lose."""
 
 
-@pytest.mark.requirement("S0.22", "S0.23", "S0.24")
 @pytest.mark.parametrize("case", REPLIES)
 async def test_a_failing_summarizer_is_rolled_back_and_the_turn_is_answered(go: Drive, case: str) -> None:
     """Whatever comes back in place of a summary: a verdict, the seed's reason, and the thread as it was."""
@@ -101,7 +100,6 @@ async def test_a_failing_summarizer_is_rolled_back_and_the_turn_is_answered(go: 
     assert standing(graph)["draft"] is None
 
 
-@pytest.mark.requirement("S0.28")
 async def test_no_content_at_all_is_named(go: Drive) -> None:
     """A summarizer of the user's own that gives `None` is rejected as `content_none`."""
     graph = agent(calm(), ReplyingSummarizer(Reply(content=None)))
@@ -109,7 +107,6 @@ async def test_no_content_at_all_is_named(go: Drive) -> None:
     assert ledger(graph)[0].reason == "content_none"
 
 
-@pytest.mark.requirement("S0.26", "S0.27")
 async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -> None:
     """Only the third bad reply ends the attempt; a good one before that commits."""
     summarizer = ScriptedModel(replies=["nothing", "", SUMMARY])
@@ -122,7 +119,6 @@ async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -
     assert "empty_summary" in third
 
 
-@pytest.mark.requirement("S0.26", "S0.27")
 @pytest.mark.parametrize(("given", "called"), [({}, 3), ({"summary_retries": 0}, 1), ({"summary_retries": 4}, 5)])
 async def test_the_number_of_retries_is_a_setting(go: Drive, given: dict[str, int], called: int) -> None:
     """Two further calls are made, or `summary_retries`, no more; then it is rolled back."""
@@ -133,7 +129,6 @@ async def test_the_number_of_retries_is_a_setting(go: Drive, given: dict[str, in
     assert verdicts(graph) == ["rejected_empty"]
 
 
-@pytest.mark.requirement("S0.21")
 @pytest.mark.parametrize(
     ("method", "reason"), [("begin", "selective:RuntimeError"), ("commit", "archive:RuntimeError")]
 )
@@ -159,7 +154,6 @@ def raising(error: Exception) -> Callable[..., Any]:
     return raise_it
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_commit_archives_before_the_messages_change(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the archive is written the thread still holds all that is about to leave."""
     graph = agent(calm())
@@ -183,7 +177,6 @@ async def pause(go: Drive, graph: Any, node: str) -> None:
     assert graph.get_state(CONFIG).next == (node,)
 
 
-@pytest.mark.requirement("S0.6", "S0.20")
 async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive) -> None:
     """Messages that someone dropped or edited meanwhile come back from SQL; those that arrived stay behind."""
     graph = agent(calm(), ScriptedModel(replies=[""]))
@@ -205,7 +198,6 @@ async def changed_before_the_commit(go: Drive, *messages: HumanMessage) -> Any:
     return graph
 
 
-@pytest.mark.requirement("S4.33")
 async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Drive) -> None:
     """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost."""
     graph = await changed_before_the_commit(go, HumanMessage("one more thing", id="new"))
@@ -213,7 +205,6 @@ async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Dri
     assert [m.id for m in values(graph)["messages"]][-3:] == ["question", "new", "the-answer"]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     """What another writer changed is neither dropped unseen nor undone; it is no failure of the summarizer."""
     edited = HumanMessage("I never said that", id="r-user-0")
@@ -224,7 +215,6 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     assert standing(graph).get("streak", 0) == 0
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_draft_that_no_longer_fits_because_messages_changed_is_stale(go: Drive) -> None:
     """The gate refuses the draft because another writer has made a message longer; the summarizer did not fail."""
     longer = HumanMessage(filler(600), id="question")
@@ -235,7 +225,6 @@ async def test_a_draft_that_no_longer_fits_because_messages_changed_is_stale(go:
     assert longer in values(graph)["messages"]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_stale_draft_names_at_most_five_changed_messages(go: Drive) -> None:
     """The ledger names the first five changed messages, in the order of the conversation."""
     edited = [HumanMessage("I never said that", id=f"r-user-{n}") for n in range(6)]
@@ -243,7 +232,6 @@ async def test_a_stale_draft_names_at_most_five_changed_messages(go: Drive) -> N
     assert (row.verdict, row.detail) == ("stale", "r-user-0, r-user-1, r-user-2, r-user-3, r-user-4")
 
 
-@pytest.mark.requirement("S4.33")
 async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Drive) -> None:
     """The messages that the draft removes are unchanged, so it is committed. The edited message stays."""
     edited = HumanMessage("and what now?", id="question")
@@ -252,7 +240,6 @@ async def test_a_change_of_a_message_that_stays_does_not_hold_up_a_draft(go: Dri
     assert edited in values(graph)["messages"]
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize(
     ("window", "then"), [(1_000, ["selective_compaction", "summarize", "commit", "model"]), (2_000, ["model"])]
@@ -273,7 +260,6 @@ async def test_what_follows_a_run_that_died_is_decided_by_the_size(
     assert verdicts(graph) == ["recovered", *(["committed"] if "commit" in then else [])]
 
 
-@pytest.mark.requirement("S2.54")
 async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     """After a failed summary the digest, which needs no model, compacts what is still too large."""
     summarizer = ScriptedModel(replies=[RuntimeError("down")])
@@ -286,7 +272,6 @@ async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     assert (standing(graph)["level"], standing(graph)["streak"]) == (0, 0)
 
 
-@pytest.mark.requirement("S3.23")
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> None:
     """In the hard zone nothing waits: the model is called once, on what the next level made."""
     model = ScriptedModel()
@@ -297,7 +282,6 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> Non
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S3.23")
 async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Drive) -> None:
     """A summarizer that always fails costs three calls an attempt, no answer and no message."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])
@@ -311,7 +295,6 @@ async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Dr
     assert len(CompactionThread(graph, CONFIG).transcript()) == 24
 
 
-@pytest.mark.requirement("S0.6")
 async def test_the_row_of_a_run_that_died_is_closed_by_the_next_attempt(go: Drive) -> None:
     """The row is marked as abandoned; the row of the next attempt names the checkpoint that it began with."""
     graph = agent(ScriptedModel())
@@ -325,7 +308,6 @@ async def test_the_row_of_a_run_that_died_is_closed_by_the_next_attempt(go: Driv
     assert ledger(graph)[1].checkpoint_id in known
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize(("over", "answered"), [(0, True), (1, False)])
 async def test_beside_an_open_draft_an_input_up_to_the_limit_is_answered(
     go: Drive, clock: Clock, over: int, *, answered: bool

@@ -54,7 +54,6 @@ def least(wire: Wire, call: Callable[[], object], times: int = 6) -> int:
     return min(counts)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("server", MOST)
 def test_a_turn_takes_few_round_trips(server: str, session_url: Callable[[str], str], thread_id: str) -> None:
     """The first and a later turn of a graph with one node, a turn of the agent, whose runs take turns, and reads."""

@@ -70,7 +70,6 @@ def broken(error: Any = None) -> ScriptedModel:
     return ScriptedModel(replies=[error or ValueError("down")])
 
 
-@pytest.mark.requirement("F10", "S2.54")
 @pytest.mark.parametrize("case", FAILURES)
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
     """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
@@ -84,7 +83,6 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: 
     assert standing(graph)["epoch"] == 1
 
 
-@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize("case", FAILURES)
 async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) -> None:
     """The turn goes to the model after one failure; the next turn takes the next level."""
@@ -95,7 +93,6 @@ async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) 
     assert standing(graph)["level"] == (1 if helps else 2)
 
 
-@pytest.mark.requirement("S0.50")
 @pytest.mark.parametrize(("over", "tried"), [(0, [MODEL]), (1, [MODEL, FIRST])])
 async def test_the_limit_itself_is_not_over_it(go: Drive, over: int, tried: list[str]) -> None:
     """There a failed summary may wait for the next turn; with one token more, the next level follows at once."""
@@ -107,7 +104,6 @@ async def test_the_limit_itself_is_not_over_it(go: Drive, over: int, tried: list
     assert strategies(graph) == tried
 
 
-@pytest.mark.requirement("S2.54")
 async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
     """Each model at its own level, then the extraction that needs none; its verdict says so."""
     models = [broken(), broken(), broken()]
@@ -118,7 +114,6 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
 
 
-@pytest.mark.requirement("F10", "S2.54")
 async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(go: Drive) -> None:
     """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
     graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], breaker_cooldown_s=0)
@@ -131,7 +126,6 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
     assert set(pairs.values()) == {1}
 
 
-@pytest.mark.requirement("S0.50")
 async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(go: Drive) -> None:
     """After the last model has failed, the next attempt calls the first model again.
 
@@ -153,7 +147,6 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(go: 
     assert set(verdicts(graph)) == {"failed_permanent"}
 
 
-@pytest.mark.requirement("S2.54")
 async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     """The same summarizer is asked again, about less at once."""
     summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])
@@ -162,7 +155,6 @@ async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     assert strategies(graph)[:2] == [MODEL, PIECES]
 
 
-@pytest.mark.requirement("S0.48")
 async def test_deferred_never_reads_as_exhausted(go: Drive) -> None:
     """A turn whose compaction is held off is answered, and the ledger says why."""
     graph = agent(ScriptedModel(), broken(), breaker_cooldown_after=1)

@@ -75,7 +75,6 @@ def beside(call: Callable[[], object], until: Callable[[], object]) -> threading
     return thread
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: threading.Event) -> None:
     """The second input comes while the model answers the first one: both stand in the conversation, in order."""
@@ -100,7 +99,6 @@ async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: 
     ]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
     """LangGraph adds keys of a config that it does not know to "configurable"."""
     errors: list[ThreadBusyError] = []
@@ -123,7 +121,6 @@ def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
     assert inputs(graph) == ["first"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
     """A graph without the middleware has no setting for the time that a run waits.
 
@@ -171,7 +168,6 @@ def changes(graph: Any) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", changes(None))
 def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
     """A run, an update and an edit of a busy thread raise `ThreadBusyError` once their time is over."""
@@ -199,7 +195,6 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
     assert len(list(graph.get_state_history(CONFIG))) == 4  # the input, and one after each node
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("context", "waits"),
     [
@@ -220,7 +215,6 @@ def test_a_runs_own_context_says_how_long_it_waits(context: Any, waits: str) -> 
         graph.invoke(said("second"), CONFIG, context=context)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
 async def test_a_tool_may_use_its_own_thread(how: str) -> None:
     """The lease of a run is also that of the tools that it calls, so that they do not wait for themselves."""
@@ -256,7 +250,6 @@ def is_free(graph: Any) -> bool:
     return True
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     """An interrupt, a failure, and an iterator that is left or closed end a turn; a paused iterator does not."""
 
@@ -281,7 +274,6 @@ def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     assert is_free(graph)
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_run_that_is_cancelled_gives_its_thread_back(tmp_path: Path) -> None:
     """Cancelled while it runs, while it waits, and an asynchronous iterator that is left."""
     begun, model = asyncio.Event(), SlowModel()
@@ -329,7 +321,6 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return threads
 
 
-@pytest.mark.requirement("S3.21")
 def test_which_runs_take_a_lease(taken: list[str]) -> None:
     """One lease for a run, none for a run without a checkpointer or as a node of another graph."""
     graph = ours(ScriptedModel())
@@ -346,7 +337,6 @@ def test_which_runs_take_a_lease(taken: list[str]) -> None:
     assert taken == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_agents_on_one_checkpointer_share_the_lease() -> None:
     """An application may build an agent for each request; another checkpointer has other threads."""
     saver = InMemorySaver()
@@ -359,7 +349,6 @@ def test_agents_on_one_checkpointer_share_the_lease() -> None:
     assert is_free(second)
 
 
-@pytest.mark.requirement("S3.21")
 def test_runs_that_wait_get_their_turn_in_order() -> None:
     """Where one run follows the other at once, nobody who waits is passed over."""
     leases, thread = MemoryRunLeases(), "thread"
@@ -375,7 +364,6 @@ def test_runs_that_wait_get_their_turn_in_order() -> None:
     assert leases.take(last)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_that_waits_tries_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses grow from 5 ms to the longest pause of the leases, and the last one ends when the time is over.
 
@@ -422,7 +410,6 @@ class Losing(MemoryRunLeases):
 UNREACHABLE = DatabaseError("cannot be reached")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 @pytest.mark.parametrize(
     "case",
@@ -457,7 +444,6 @@ async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
         passed[0] = 0.0
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("build", [ours, langchains])
 async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> None:
     """What ended the run is what its caller is told."""
@@ -468,7 +454,6 @@ async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> 
             await go.invoke(graph, said("first"))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_change_that_has_lost_its_lease_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `update_state`, nor what the command line changes."""
     graph, leases = ours(ScriptedModel()), Losing(lost=True)
@@ -496,7 +481,6 @@ def savers(tmp_path: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", ["official", "own", "memory"])
 def test_the_lease_is_where_the_records_are(name: str, savers: dict[str, Any]) -> None:
     """Two agents, as in two processes, that have only the database in common."""

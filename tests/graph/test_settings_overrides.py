@@ -19,7 +19,6 @@ async def trigger(go: Drive, graph: Any, **options: Any) -> list[int]:
     return [event["threshold"] for event in events(chunks, "PreCompactEvent")]
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("context", "expected"),
     [
@@ -37,7 +36,6 @@ async def test_a_run_changes_what_it_names(go: Drive, context: Any, expected: li
     assert (await trigger(go, agent(), context=context))[:1] == expected
 
 
-@pytest.mark.requirement("S2.57")
 async def test_a_change_holds_for_its_run_alone(go: Drive) -> None:
     """The next run is measured by the builder's settings again."""
     graph = agent()
@@ -46,7 +44,6 @@ async def test_a_change_holds_for_its_run_alone(go: Drive) -> None:
     assert events(chunks, "PreCompactEvent")[0]["threshold"] == 800
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     "context", [{"trigger_ratio": 2}, {"preset": "nope"}, {"window": 5}, {"context_window": -1}], ids=repr
 )
@@ -61,7 +58,6 @@ async def test_an_impossible_change_is_an_error_and_changes_nothing(go: Drive, c
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S2.57")
 async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> None:
     """The settings that result are validated as a whole: an aim above the trigger is no settings."""
     graph = agent(target_ratio=0.5)
@@ -69,7 +65,6 @@ async def test_changes_that_fit_only_alone_are_refused_together(go: Drive) -> No
         await go.invoke(graph, said("hello"), context={"trigger_ratio": 0.4})
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("context", "said_of_it"),
     [
@@ -88,7 +83,6 @@ async def test_a_run_names_only_what_the_builder_was_given(go: Drive, context: A
         agent(model, **context)
 
 
-@pytest.mark.requirement("S2.57")
 def test_every_setting_can_be_changed_for_a_run() -> None:
     """The context schema has the same fields, documented, and none of them is set by default."""
     fields = CompactionOverrides.model_fields
@@ -110,7 +104,6 @@ class Tenant(TypedDict):
     trigger_ratio: str
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("context", [None, {"trigger_ratio": "none of your business"}])
 async def test_a_parents_own_context_is_not_ours(go: Drive, context: Any) -> None:
     """Inside a parent graph only the builder's settings hold, whatever the parent's context looks like."""
@@ -122,7 +115,6 @@ async def test_a_parents_own_context_is_not_ours(go: Drive, context: Any) -> Non
     assert result["compaction"]["epoch"] == 1
 
 
-@pytest.mark.requirement("S4.29")
 async def test_confirmation_can_be_asked_for_in_one_run(go: Drive) -> None:
     """A run from a terminal may ask where the server's runs do not."""
     graph = agent()

@@ -59,7 +59,6 @@ def _message(chunk: Any) -> Any:
     return pair[1][0] if isinstance(pair[0], tuple) else pair[0]
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -79,7 +78,6 @@ async def test_only_the_answer_streams(go: Drive, kind: str, options: dict[str, 
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("kind", ["model", "graph"])
 async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None:
     """A rejected reply is as silent as a good one."""
@@ -89,7 +87,6 @@ async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None
     assert verdicts(graph)[0] == "rejected_not_a_summary"
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_restored_snapshot_does_not_stream(go: Drive) -> None:
     """Messages that a rollback brings back in another run are not shown to the user again."""
     answer = usage(AIMessage("here you are"), 100)
@@ -101,7 +98,6 @@ async def test_a_restored_snapshot_does_not_stream(go: Drive) -> None:
     assert len(values(graph)["messages"]) == 17 + 2
 
 
-@pytest.mark.requirement("S1.41")
 async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> None:
     """Chunks are put together, under the id that the user interface was shown."""
     graph = agent(StreamingModel(replies=["here you are"]))
@@ -112,7 +108,6 @@ async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> No
     assert {chunk[0].id for chunk in chunks} == {answer.id}
 
 
-@pytest.mark.requirement("S3.1")
 async def test_a_summarizer_graph_has_no_part_in_the_thread(go: Drive) -> None:
     """It inherits neither thread id nor saver, and its messages reach no checkpoint of ours."""
     SEEN.clear()
@@ -124,7 +119,6 @@ async def test_a_summarizer_graph_has_no_part_in_the_thread(go: Drive) -> None:
     assert {item.config.get("configurable", {})["checkpoint_ns"] for item in saver.list(CONFIG)} == {""}
 
 
-@pytest.mark.requirement("S3.1")
 async def test_an_agent_as_summarizer_keeps_its_own_compaction_apart(go: Drive) -> None:
     """Our own agent may serve: its state is not the thread's."""
     inner = own_agent(ScriptedModel(replies=[GHOST]))

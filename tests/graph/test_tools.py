@@ -70,7 +70,6 @@ def results(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.text for message in messages if isinstance(message, ToolMessage)]
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_raising_tool_ends_neither_the_turn_nor_its_siblings(go: Drive) -> None:
     """The model is told, and the sibling's result is there, from one run."""
     graph, model = working(calls(("fail", {}), ("read", {"words": 2})), "sorry")
@@ -88,7 +87,6 @@ async def test_an_unknown_tool_is_answered(go: Drive) -> None:
     assert "teleport" in results(model.received[1])[0]
 
 
-@pytest.mark.requirement("S1.41")
 async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
     """One task a call, and the request pairs them in order."""
     graph, model = working(calls(*(("read", {"words": n}) for n in range(5))), "done")
@@ -96,7 +94,6 @@ async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
     assert [len(text.split()) for text in results(model.received[1])] == list(range(5))
 
 
-@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
@@ -130,7 +127,6 @@ async def test_a_tool_may_read_the_state(go: Drive) -> None:
     assert results(model.received[1]) == ["2 messages, 1 turns"] * 2
 
 
-@pytest.mark.requirement("S0.7")
 async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
     """Nothing is compacted while it waits, however large the request; the check comes after its result."""
     graph, model = working(usage(calls(("ask", {}), ("read", {"words": 1})), 900), "done")
@@ -142,7 +138,6 @@ async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
     assert results(model.received[1]) == ["they said the left one", "read0"]
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> None:
     """The call is answered in the request; the state keeps what happened."""
     graph, model = working(calls(("ask", {})), "never mind then", "later")
@@ -154,7 +149,6 @@ async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> 
     assert [message.type for message in model.received[2]] == ["human", "ai", "tool", "human", "ai", "human"]
 
 
-@pytest.mark.requirement("S0.10")
 async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> None:
     """An abandoned call in the middle does not block compaction for ever."""
     graph, model = working(calls(("ask", {})), "never mind then", "later", tool_blocks_keep_recent=0)
@@ -166,7 +160,6 @@ async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> 
     assert not results(model.received[-1])
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("results_first", [0, 1])
 async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_first: int) -> None:
     """`[ai(c1,c2), tool(c1), human, tool(c2)]`, and the same before the second result, are sent whole."""
@@ -181,7 +174,6 @@ async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_f
     assert [message.tool_call_id for message in sent if isinstance(message, ToolMessage)] == ["call-1", "call-2"]
 
 
-@pytest.mark.requirement("S0.2")
 async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None:
     """Results that a client sends one by one: over the limit the request is not sent, and the last one frees it."""
     made = calls(("theirs", {}), ("theirs", {}))
@@ -196,7 +188,6 @@ async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None
     assert [message.type for message in model.received[0]][-3:] == ["ai", "tool", "tool"]
 
 
-@pytest.mark.requirement("S0.7")
 async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:
     """Real agents reuse ids: each result stays with its own call."""
     graph, model = working(calls(("read", {"words": 1})), "one", calls(("read", {"words": 2})), "two")
@@ -206,7 +197,6 @@ async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:
     assert results(model.received[-1]) == ["read0", "read0 read1"]
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(go: Drive) -> None:
     """Each answer stands under an id of its own, behind the question it answers."""
     same = AIMessage("again", id="always-the-same")
@@ -219,7 +209,6 @@ async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(
     assert len({message.id for message in held}) == 6
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: Drive) -> None:
     """A repeated id on a message with calls is given a new one, and its calls run."""
     first = calls(("read", {"words": 1}))
@@ -229,7 +218,6 @@ async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: D
     assert results(model.received[2]) == ["read0", "read0 read1"]
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("build", [working, in_langchain], ids=["ours", "create_agent"])
 async def test_calls_without_ids_run(go: Drive, build: Any) -> None:
     """Each call is given an id of its own, and its result is found by it."""
@@ -249,7 +237,6 @@ def malformed(**more: Any) -> AIMessage:
     return AIMessage("", invalid_tool_calls=[broken], **more)
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> None:
     """It runs no tool and ends the turn; the next request answers it, as providers want."""
     graph, model = working(malformed(), "fine")
@@ -259,7 +246,6 @@ async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> No
     assert model.received[1][2].tool_call_id == "bad"  # type: ignore[attr-defined] # a result
 
 
-@pytest.mark.requirement("S0.2")
 async def test_a_malformed_call_beside_a_good_one_does_not_block_compaction(go: Drive) -> None:
     """Its sibling's large result is compacted before the next call."""
     good = calls(("read", {"words": 400})).tool_calls

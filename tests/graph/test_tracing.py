@@ -115,7 +115,6 @@ def request_of(recorded: Recorded) -> Iterator[None]:
         yield
 
 
-@pytest.mark.requirement("S2.55")
 async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Recorded) -> None:
     """Check, choice, summary, the model's own span and the commit stand under the caller's span."""
     graph = build(calm(), summarizing(recorded))
@@ -159,7 +158,6 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
     assert not any(words in shown for words in ("what was said", "ru0-0", "and now"))
 
 
-@pytest.mark.requirement("S2.55")
 async def test_a_run_without_a_thread_names_none_in_its_spans(
     go: Drive, recorded: Recorded, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,7 +173,6 @@ async def test_a_run_without_a_thread_names_none_in_its_spans(
     assert caplog.messages == []
 
 
-@pytest.mark.requirement("S3.12")
 async def test_a_preparation_stands_below_the_turn_that_began_it(go: Drive, build: Any, recorded: Recorded) -> None:
     """It has the caller's trace, although it ends after the turn, and a span of its own below the node."""
     with request_of(recorded):
@@ -189,7 +186,6 @@ async def test_a_preparation_stands_below_the_turn_that_began_it(go: Drive, buil
     assert dict(prepared.attributes or {}) == {"gen_ai.conversation.id": harness.THREAD}
 
 
-@pytest.mark.requirement("S2.55")
 async def test_metrics_of_a_compaction(go: Drive, build: Any, recorded: Recorded) -> None:
     """The verdict, its time, the tokens saved, the summary's time and tokens."""
     graph = build(calm(), summarizing(recorded))
@@ -204,7 +200,6 @@ async def test_metrics_of_a_compaction(go: Drive, build: Any, recorded: Recorded
     assert [point.attributes["summarizer"] for point in recorded.points("summary.duration")] == ["model"]
 
 
-@pytest.mark.requirement("S2.55")
 async def test_a_run_that_waits_for_another_one_is_measured(go: Drive, recorded: Recorded) -> None:
     """Whether it got its turn in the end, too."""
     graph = harness.agent(calm())
@@ -214,7 +209,6 @@ async def test_a_run_that_waits_for_another_one_is_measured(go: Drive, recorded:
     assert {point.attributes["taken"]: point.count for point in recorded.points("run.wait")} == {False: 1, True: 2}
 
 
-@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize("ready", [True, False])
 async def test_the_wait_for_a_summary_that_is_being_prepared_is_measured(
     go: Drive, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, *, ready: bool
@@ -241,7 +235,6 @@ async def test_the_wait_for_a_summary_that_is_being_prepared_is_measured(
     assert [(point.count, point.attributes["ready"]) for point in points] == [(1, ready)]
 
 
-@pytest.mark.requirement("S0.34")
 async def test_a_failed_summary_is_an_error_without_its_message(go: Drive, build: Any, recorded: Recorded) -> None:
     """The span has the exception's class; the verdict stands in the rollback's span and in the metrics."""
     graph = build(calm(), ScriptedModel(replies=[ValueError(f"bad key {SECRET}")]))
@@ -260,7 +253,6 @@ async def test_a_failed_summary_is_an_error_without_its_message(go: Drive, build
     assert SECRET not in str([(one.attributes, one.events, one.status.description) for one in recorded.spans])
 
 
-@pytest.mark.requirement("S4.23")
 async def test_a_question_to_a_person_is_no_error(go: Drive, recorded: Recorded) -> None:
     """The interrupt ends the span of `confirm` without a status."""
     graph = harness.agent(calm(), require_confirmation=True)
@@ -272,7 +264,6 @@ async def test_a_question_to_a_person_is_no_error(go: Drive, recorded: Recorded)
     assert {one.status.status_code for one in confirmed} == {trace.StatusCode.UNSET}
 
 
-@pytest.mark.requirement("S2.55")
 async def test_calls_of_the_saver_stand_under_the_callers_span(
     go: Drive, build: Any, recorded: Recorded, tmp_path: Path
 ) -> None:
@@ -327,7 +318,6 @@ class LookingOnLoop(Looking):
         return super().summarize(request)
 
 
-@pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("given", [full(), NEAR], ids=["in_turn", "ahead"])
 async def test_a_summarizer_has_the_callers_context_variables(go: Drive, build: Any, given: Any) -> None:
     """Credentials in one reach it, what it sets stays its own, and the run's thread and checkpointer stay outside."""
@@ -342,7 +332,6 @@ async def test_a_summarizer_has_the_callers_context_variables(go: Drive, build: 
     assert looking.seen == [("tenant-7", {})]
 
 
-@pytest.mark.requirement("S3.12")
 async def test_an_asynchronous_summarizer_has_them_when_it_prepares() -> None:
     """On the loop of the run, in a task with a copy of the turn's context."""
     looking = LookingOnLoop()
@@ -355,7 +344,6 @@ async def test_an_asynchronous_summarizer_has_them_when_it_prepares() -> None:
     assert looking.seen == [("tenant-7", None)]
 
 
-@pytest.mark.requirement("S0.22")
 async def test_a_stalled_summarizer_has_a_span_that_ends(go: Drive, recorded: Recorded) -> None:
     """With the time-out's class, while the abandoned call may still be running."""
     stalled = StalledSummarizer()
@@ -400,7 +388,6 @@ class Runs(BaseCallbackHandler):
         return found
 
 
-@pytest.mark.requirement("S3.1")
 async def test_a_tracer_sees_the_summarizer_under_its_node(go: Drive, build: Any) -> None:
     """As in LangSmith's tree: the call stands below the node that made it."""
     runs = Runs()
@@ -426,7 +413,6 @@ class Uploads:
         self.ended.append(str(run.get("name")))
 
 
-@pytest.mark.requirement("S3.12")
 async def test_a_preparation_reaches_tracers_alone_of_the_callbacks(
     go: Drive, build: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

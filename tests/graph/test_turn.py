@@ -35,13 +35,11 @@ def two_reads(first: int, second: int, answer: AIMessage | str = "done") -> Scri
     return ScriptedModel(replies=[calls(("read", {"words": first}), ("read", {"words": second})), answer])
 
 
-@pytest.mark.requirement("S4.14")
 async def test_a_plain_turn_is_two_steps(go: Drive) -> None:
     """A turn without tools and below the trigger is one check and one call of the model."""
     assert steps(await go.stream(agent(), said("hello"))) == ["token_check", "model"]
 
 
-@pytest.mark.requirement("S0.1", "S0.2")
 async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive) -> None:
     """However many calls run at once, the check after them runs once and sees every result."""
     graph = agent(two_reads(350, 450), tools=[read])
@@ -52,7 +50,6 @@ async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive)
     assert event["current_tokens"] > 350 + 450
 
 
-@pytest.mark.requirement("S0.1", "S0.3")
 async def test_the_check_after_an_answer_uses_the_real_usage(go: Drive) -> None:
     """The provider's figure decides after an answer, and a turn already answered is not answered twice."""
     model = ScriptedModel(replies=[usage(AIMessage("fine"), 900)])
@@ -65,7 +62,6 @@ async def test_the_check_after_an_answer_uses_the_real_usage(go: Drive) -> None:
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S0.4", "S0.5", "S0.25")
 async def test_selection_comes_first_then_always_the_summary_then_the_commit(go: Drive) -> None:
     """A pre-check over the trigger compacts in order, and the model is called on the result."""
     model = ScriptedModel()
@@ -81,7 +77,6 @@ async def test_selection_comes_first_then_always_the_summary_then_the_commit(go:
     assert standing(graph)["last"]["verdict"] == "committed"
 
 
-@pytest.mark.requirement("S0.44")
 @pytest.mark.parametrize(("mode", "asked"), [("always", 1), ("if_needed", 0)])
 async def test_the_summary_runs_although_selection_freed_enough(go: Drive, mode: str, asked: int) -> None:
     """By default always; the other mode asks nobody where the aim is reached without."""
@@ -92,7 +87,6 @@ async def test_the_summary_runs_although_selection_freed_enough(go: Drive, mode:
     assert len(summarizer.received) == asked
 
 
-@pytest.mark.requirement("S1.1")
 @pytest.mark.parametrize(("size", "expected"), [(799, "model"), (800, "selective_compaction")])
 async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expected: str) -> None:
     """At 800 of 1,000 tokens a compaction starts; one token earlier it does not."""
@@ -100,7 +94,6 @@ async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expect
     assert steps(await go.stream(agent(), given))[1] == expected
 
 
-@pytest.mark.requirement("B32")
 async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> None:
     """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it."""
     model = ScriptedModel(replies=[usage(AIMessage("big"), 900), "small"])
@@ -111,7 +104,6 @@ async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> N
     assert standing(graph)["epoch"] == 1
 
 
-@pytest.mark.requirement("S2.55")
 async def test_a_failing_model_after_a_commit_costs_no_second_summary(go: Drive) -> None:
     """Resuming after the model failed calls the model alone, and the answer comes."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -130,7 +122,6 @@ ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
 """An answer whose real usage lies far above what its text tells."""
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize(
     ("changed", "current"),
     [("nothing", [722 + 100]), ("model", []), ("prompt", []), ("message", []), ("earlier", []), ("order", [])],
@@ -154,7 +145,6 @@ async def test_usage_is_the_anchor_until_what_it_measured_changes(
     assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
 
 
-@pytest.mark.requirement("S1.3")
 async def test_a_smaller_model_compacts_before_its_first_call(go: Drive) -> None:
     """The window follows the model of this call: a switch to a smaller one compacts first."""
     small = ScriptedModel(profile_window=400, name_="small")

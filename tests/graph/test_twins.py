@@ -105,13 +105,11 @@ def synchronous() -> dict[str, Any]:
     return {name: one for name, one in found if not (name.startswith("_") or inspect.iscoroutinefunction(one))}
 
 
-@pytest.mark.requirement("S4.12")
 def test_the_table_is_complete() -> None:
     """No public method is left out of this test."""
     assert sorted(CALLS) == sorted(synchronous())
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("name", sorted(synchronous()))
 def test_each_method_has_a_twin(name: str) -> None:
     """A coroutine function of the same signature, and named in a guide."""
@@ -147,7 +145,6 @@ async def compacted(graph: Any, thread: str) -> tuple[Any, str]:
     return config, (await CompactionThread(graph, config).ahistory())[-1].compaction_id
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("kind", [InMemorySaver, SQLAlchemySaver, AsyncSQLAlchemySaver, AsyncSqliteSaver])
 async def test_a_twin_does_the_same_and_leaves_the_loop_alone(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,7 +178,6 @@ def _noting(places: list[int]) -> Any:
     return noted
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("kind", [AsyncSQLAlchemySaver, AsyncSqliteSaver])
 async def test_on_a_loop_with_an_asynchronous_saver_the_error_names_the_twin(kind: Any, tmp_path: Path) -> None:
     """The synchronous method changes nothing and says what to await."""
@@ -198,7 +194,6 @@ async def test_on_a_loop_with_an_asynchronous_saver_the_error_names_the_twin(kin
         assert await _state(graph, config) == before
 
 
-@pytest.mark.requirement("S4.12")
 async def test_a_synchronous_saver_may_be_called_on_a_loop(tmp_path: Path) -> None:
     """As in a notebook, whose cells run on an event loop."""
     async with opened(SQLAlchemySaver, tmp_path) as options:

@@ -64,7 +64,6 @@ def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[str, Any]) -> None:
     """The size in the row of an undo includes the system prompt, as the size that the call returns does."""
     graph = agent(**shared, system_prompt="Answer in short sentences. " * 10)
@@ -77,7 +76,6 @@ async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[st
     )
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared: dict[str, Any]) -> None:
     """All that was said stands again, byte for byte; later turns stay, and what was deleted stays deleted."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -120,7 +118,6 @@ async def release_off_loop(graph: Any) -> None:
     CompactionThread(graph, CONFIG).release()
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_compaction_after_an_undo_has_a_row_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
     """It begins with the messages of the undone one, whose row, summary and place in the history stay."""
     graph = agent(**shared)
@@ -136,7 +133,6 @@ async def test_a_compaction_after_an_undo_has_a_row_of_its_own(go: Drive, shared
     assert len({row.base_fingerprint for row in rows[2::2]}) == 1, "they all began with the same messages"
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_turn_that_waits_is_not_released(shared: dict[str, Any]) -> None:
     """A write to its state would drop the node that is to run next."""
     graph = agent(**shared)
@@ -151,7 +147,6 @@ async def test_a_turn_that_waits_is_not_released(shared: dict[str, Any]) -> None
     assert waiting.get_state(CONFIG).next == ("model",)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("by_run", [False, True])
 async def test_pins_stay_where_an_undo_gives_them_their_whole_text(
     go: Drive, by_run: bool, shared: dict[str, Any]
@@ -175,7 +170,6 @@ async def test_pins_stay_where_an_undo_gives_them_their_whole_text(
     assert [pin.message_id for pin in await thread.apins()] == pinned
 
 
-@pytest.mark.requirement("S2.51")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -197,7 +191,6 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen(whole)
 
 
-@pytest.mark.requirement("S2.51")
 async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
     """Both branches go on from one compaction; one takes it back."""
     graph = agent(**shared, breaker_frequency_calls=0)
@@ -218,7 +211,6 @@ async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared
     assert any(map(is_summary, there["messages"]))
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, Any]) -> None:
     """A message that a compaction only shortened has its own form again; one that was then deleted stays away."""
     graph = agent(**shared, tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
@@ -233,7 +225,6 @@ async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, A
     assert "result-1" not in after
 
 
-@pytest.mark.requirement("S2.51")
 async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict[str, Any]) -> None:
     """It says the sizes, and nothing is changed."""
     graph = agent(**shared)
@@ -247,7 +238,6 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
     assert (await take_back(go, graph, force=True)).tokens > 1_000
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> None:
     """Their wish ends the hold, and the summary that was paid for is found again."""
     summarizer = ScriptedModel(replies=["<summary>told once by both</summary>"])
@@ -261,7 +251,6 @@ async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> Non
     assert answered.tokens > standing(graph)["last"]["tokens_after"]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
     """No compaction, an unknown one, and one of another branch."""
     graph = agent(**shared)
@@ -278,7 +267,6 @@ async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
         CompactionThread(graph, CONFIG).undo()
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
     """It has to be resumed first."""
     graph = agent(**shared)
@@ -288,7 +276,6 @@ async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
         CompactionThread(graph, CONFIG).undo()
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
     """It stands where the compaction began, can be talked to, and the thread it came from does not change."""
     graph = agent(**shared)

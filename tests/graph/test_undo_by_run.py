@@ -52,7 +52,6 @@ def wish(**request: Any) -> dict[str, Any]:
     return {"messages": [], "compaction_request": request}
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     """For who has only the server: the state is the one that `undo` leaves, and no model is called."""
@@ -94,7 +93,6 @@ def without_checkpoint(row: LedgerRow) -> LedgerRow:
     return replace(row, checkpoint_id=None)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("request_", "reason", "told"),
     [
@@ -124,7 +122,6 @@ async def test_a_run_that_takes_nothing_back_says_why(
     assert values(graph)["messages"][-1].type == "ai"
 
 
-@pytest.mark.requirement("S2.51")
 async def test_nothing_is_taken_back_without_a_thread_or_under_open_calls() -> None:
     """There is nothing kept; and results would find their calls gone."""
     threadless = agent(checkpointer=None).invoke(wish(undo="last"), {"configurable": {}})
@@ -136,7 +133,6 @@ async def test_nothing_is_taken_back_without_a_thread_or_under_open_calls() -> N
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_broken_database_undoes_nothing(go: Drive) -> None:
     """The run ends well, says what failed, and can be asked again once the database works."""
     database = Database.open("memory")
@@ -159,7 +155,6 @@ def rename(database: Database, old: str, new: str) -> None:
         conn.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
 
 
-@pytest.mark.requirement("S2.51")
 async def test_over_the_limit_a_run_can_be_forced(go: Drive) -> None:
     """What another run left open is closed: its draft was made for a conversation that is no more."""
     graph = agent()
@@ -174,7 +169,6 @@ async def test_over_the_limit_a_run_can_be_forced(go: Drive) -> None:
     assert verdicts(graph) == ["committed", "abandoned", "undone"]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_inside_another_graph_nothing_is_taken_back(go: Drive) -> None:
     """The messages are the parent's: it is told how they are brought back."""
     settings = CompactionSettings(**SMALL)
@@ -192,7 +186,6 @@ async def test_inside_another_graph_nothing_is_taken_back(go: Drive) -> None:
     assert (values(parent)["messages"], standing(parent)["last"]["reason"]) == (before, "embedded")
 
 
-@pytest.mark.requirement("S2.51")
 async def test_what_is_said_along_with_an_undo_is_answered_next(go: Drive) -> None:
     """The message stays behind what stands again; the run that undoes calls no model."""
     model = calm()

@@ -41,7 +41,6 @@ def parent() -> Any:
     return parent_of()
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     """Every message back, in order, to the byte, with the answer behind them; what had left was found meanwhile."""
     given = full()["messages"]
@@ -72,7 +71,6 @@ class WithoutCompaction(MessagesState):
     memory: Annotated[Memory, merge]
 
 
-@pytest.mark.requirement("B18")
 @pytest.mark.parametrize(
     ("state", "lacks"),
     [(MessagesState, "compaction"), (WithoutCompaction, "compaction"), (WithoutMemory, "memory")],
@@ -89,7 +87,6 @@ async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive, 
     )
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_path: Path) -> None:
     """Its threads would outlive their snapshots; memory has to be asked for."""
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'parent.db'}") as saver:
@@ -103,7 +100,6 @@ def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_p
             assert [row.verdict for row in CompactionThread(parent, config).history()] == ["committed"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_a_parent_cannot_do_without_the_channels_says_so() -> None:
     """Undo, a compaction on request and the transcript need the state; the ledger and the archive do not."""
     parent = parent_of(MessagesState, persist="subgraph")
@@ -133,7 +129,6 @@ The number is the number of checkpoints that a change of the thread writes.
 """
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("case", GOES_ON)
 def test_no_node_is_due_after_a_change(case: str) -> None:
     """The thread writes a change as the output of a node that only the end follows.
@@ -158,7 +153,6 @@ def test_no_node_is_due_after_a_change(case: str) -> None:
     assert (newest.next, newest.values["messages"][-1].text) == ((), "Never ship on Sundays.")
 
 
-@pytest.mark.requirement("S2.36", "S2.51")
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 async def test_no_function_of_the_parent_chooses_a_node_for_a_change(asynchronous: bool) -> None:
     """A change of the thread does not call the parent's routing functions, which expect a running turn."""

@@ -34,7 +34,6 @@ def stalled() -> Iterator[StalledSummarizer]:
     summarizer.let_go.set()
 
 
-@pytest.mark.requirement("S0.22")
 async def test_a_stalled_summarizer_ends_at_its_time_out(go: Drive, stalled: StalledSummarizer) -> None:
     """The turn goes on without it, once: two more calls would stall as well. The digest takes over."""
     graph = agent(ScriptedModel(), stalled, summary_timeout_s=0.05)
@@ -47,7 +46,6 @@ async def test_a_stalled_summarizer_ends_at_its_time_out(go: Drive, stalled: Sta
     assert values(graph)["messages"][-1].text == "ok"
 
 
-@pytest.mark.requirement("F11")
 async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummarizer) -> None:
     """Whatever the summarizer is, also a model that knows only blocking calls."""
 
@@ -65,7 +63,6 @@ async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummariz
     assert stalled.entered.is_set()
 
 
-@pytest.mark.requirement("S0.26")
 async def test_the_summarizers_own_time_out_is_retried(go: Drive) -> None:
     """A time-out that the client raises is a failure that may pass."""
     summarizer = ScriptedModel(replies=[TimeoutError("read timed out"), SUMMARY])
@@ -74,7 +71,6 @@ async def test_the_summarizers_own_time_out_is_retried(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S0.27")
 async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
     """The digest comes to its end on a busy machine too."""
     graph = agent(ScriptedModel(), "digest", summary_timeout_s=1e-9)
@@ -82,7 +78,6 @@ async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S0.27")
 @pytest.mark.parametrize(("pairs", "after"), [(8, []), (10, ["degraded_deterministic"])])
 async def test_a_compaction_has_one_deadline(go: Drive, clock: Clock, pairs: int, after: list[str]) -> None:
     """Two refused replies of 50 s fit into 120 s, a third and a fallback do not: over the limit a digest follows."""
@@ -100,7 +95,6 @@ async def test_a_compaction_has_one_deadline(go: Drive, clock: Clock, pairs: int
     assert standing(graph)["seconds_left"] is None
 
 
-@pytest.mark.requirement("S0.27")
 async def test_a_fallback_is_asked_while_any_time_is_left(go: Drive, clock: Clock) -> None:
     """Half a second before the deadline, a fallback that answers at once still writes the summary."""
 
@@ -117,7 +111,6 @@ async def test_a_fallback_is_asked_while_any_time_is_left(go: Drive, clock: Cloc
     assert len(spare.received) == 1
 
 
-@pytest.mark.requirement("S0.27")
 async def test_the_next_compaction_has_its_own_deadline(go: Drive, clock: Clock) -> None:
     """The time that the compaction before an answer used up is not missing in the one after it."""
 
@@ -140,7 +133,6 @@ async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None
         await task
 
 
-@pytest.mark.requirement("S0.6")
 async def test_cancellation_leaves_the_messages_alone(stalled: StalledSummarizer) -> None:
     """The summarizer is cancelled with its turn; the thread holds what it held, and the draft."""
     graph = agent(ScriptedModel(), stalled)
@@ -151,7 +143,6 @@ async def test_cancellation_leaves_the_messages_alone(stalled: StalledSummarizer
     assert verdicts(graph) == [None]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_after_a_cancellation_the_next_input_is_answered(stalled: StalledSummarizer, clock: Clock) -> None:
     """While the cancelled run could still be at work it is let be; later its draft is dropped and made anew."""
     model = ScriptedModel()
@@ -175,7 +166,6 @@ async def test_after_a_cancellation_the_next_input_is_answered(stalled: StalledS
     assert {"hello?", "still there?"} <= {message.text for message in values(graph)["messages"]}
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_cancelled_turn_can_be_resumed(stalled: StalledSummarizer) -> None:
     """`invoke(None)` goes on with the draft and answers the question."""
     graph = agent(ScriptedModel(), stalled)

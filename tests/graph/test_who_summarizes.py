@@ -87,7 +87,6 @@ def script() -> Iterator[Provider]:
         yield found
 
 
-@pytest.mark.requirement("S0.49", "S1.45", "S4.44")
 @BUILDS
 async def test_the_agents_own_model_writes_the_summary(
     go: Drive, build: Build, script: Provider, caplog: pytest.LogCaptureFixture
@@ -116,7 +115,6 @@ def _messages(chunks: list[Any]) -> list[tuple[str, Any]]:
     return [chunk for chunk in chunks if chunk[0] == "messages"]
 
 
-@pytest.mark.requirement("S1.45", "S3.25", "S4.44")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the model writes summaries in every preset but `faithful`; the builder's argument overrides that."""
@@ -128,7 +126,6 @@ def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypat
         assert found.fallback_chain(found.settings)[0].name == name
 
 
-@pytest.mark.requirement("S2.60")
 async def test_the_model_summarizes_what_progressive_lets_go(go: Drive, script: Provider) -> None:
     """At 20,000 of 128,000 tokens, where a person asks for a compaction."""
     graph = ours(script, CompactionSettings(preset="progressive"))
@@ -143,7 +140,6 @@ async def test_the_model_summarizes_what_progressive_lets_go(go: Drive, script: 
     assert WRITTEN in summary.text
 
 
-@pytest.mark.requirement("S0.49")
 async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: pytest.LogCaptureFixture) -> None:
     """By its context; the log then speaks of no model's summary."""
     graph = ours(script, CompactionSettings())
@@ -154,7 +150,6 @@ async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: 
     assert "LLM Summary" not in caplog.text
 
 
-@pytest.mark.requirement("S0.49")
 async def test_a_function_that_chooses_the_model_chooses_who_writes(go: Drive, script: Provider) -> None:
     """The model of this call writes, and without the agent's tools."""
     graph: Any = create_compacting_agent(
@@ -166,7 +161,6 @@ async def test_a_function_that_chooses_the_model_chooses_who_writes(go: Drive, s
     assert [row.strategy for row in ledger(graph)] == ["selective+model"]
 
 
-@pytest.mark.requirement("S0.49")
 async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: Provider) -> None:
     """Its other bindings are."""
     bound = gpt(script).bind_tools([look]).bind(user="captain")
@@ -178,7 +172,6 @@ async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: 
     assert asked["user"] == "captain"
 
 
-@pytest.mark.requirement("S0.49")
 async def test_tools_that_the_application_bound_to_a_fallback_are_not_sent(go: Drive, script: Provider) -> None:
     """The fallback writes the summary where the first model fails."""
     failing = ScriptedModel(replies=[ConnectionError("down")])
@@ -191,7 +184,6 @@ async def test_tools_that_the_application_bound_to_a_fallback_are_not_sent(go: D
     assert [row.strategy for row in ledger(graph)] == ["selective+model"]
 
 
-@pytest.mark.requirement("S0.49")
 async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     """The echo model repeats what it hears, so the digest writes."""
     settings = CompactionSettings(context_window=8_000)
@@ -200,7 +192,6 @@ async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     assert [row.strategy for row in ledger(graph)] == ["selective+digest"]
 
 
-@pytest.mark.requirement("S0.49")
 @BUILDS
 async def test_an_empty_reply_changes_nothing(go: Drive, build: Build) -> None:
     """Three calls, a rollback, and the conversation byte for byte; the digest follows at the next attempt."""
@@ -216,7 +207,6 @@ async def test_an_empty_reply_changes_nothing(go: Drive, build: Build) -> None:
         assert verdicts(graph)[-1] == "degraded_deterministic"
 
 
-@pytest.mark.requirement("S0.50", "S0.47")
 @BUILDS
 async def test_a_models_summary_or_nothing(go: Drive, build: Build) -> None:
     """In the soft zone every attempt asks the model, none the digest, and two failures start the cool-down."""
@@ -240,7 +230,6 @@ async def test_a_models_summary_or_nothing(go: Drive, build: Build) -> None:
         assert verdicts(graph)[-1] == "committed"
 
 
-@pytest.mark.requirement("S0.50")
 async def test_nothing_also_after_a_persons_request(go: Drive) -> None:
     """A request on unchanged messages asks the model each time, as an attempt of its own."""
     with provider(answer=writes("")) as script:
@@ -254,7 +243,6 @@ async def test_nothing_also_after_a_persons_request(go: Drive) -> None:
         assert frozen(values(graph)["messages"]) == before
 
 
-@pytest.mark.requirement("S0.50")
 @BUILDS
 async def test_over_the_limit_the_digest_follows(go: Drive, build: Build) -> None:
     """A request that cannot be sent takes the levels one after another, whatever the setting says."""
@@ -265,7 +253,6 @@ async def test_over_the_limit_the_digest_follows(go: Drive, build: Build) -> Non
         assert values(graph)["messages"][-1].text.strip() == "All is calm."
 
 
-@pytest.mark.requirement("S2.54")
 async def test_a_stored_level_of_another_chain_is_not_used(go: Drive) -> None:
     """After a failure of the model a run that chooses the digest begins with the digest, not with the notice."""
     with provider(answer=writes("")) as script:
@@ -277,7 +264,6 @@ async def test_a_stored_level_of_another_chain_is_not_used(go: Drive) -> None:
         assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     """A run that goes on with other settings begins anew, and no summary is written by the wrong level."""
     model = ScriptedModel(replies=[SUMMARY, "ok"], profile_window=128_000)
@@ -288,7 +274,6 @@ async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     assert len(model.received) == 1
 
 
-@pytest.mark.requirement("S0.52")
 async def test_an_unknown_error_is_asked_twice_more(go: Drive) -> None:
     """An exception that names no kind may pass; one of a wrong key does not."""
     for error, calls in ((ValueError("odd"), 3), (ValueError("The API key is invalid: api key invalid"), 1)):

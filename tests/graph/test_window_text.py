@@ -8,7 +8,6 @@ from langgraph_compaction.graph.window_text import part_of, share, tokens_or_sha
 from langgraph_compaction.nodes import SettingsError
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("text", "value"),
     [("32000", 32_000), ("8_000", 8_000), ("1", 1), ("25%", 0.25), ("0.25", 0.25), ("1.0", 1.0), ("100%", 1.0)],
@@ -19,7 +18,6 @@ def test_a_window_is_a_number_of_tokens_or_a_share(text: str, value: float) -> N
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("text", ["0", "-5", "0.0", "0%", "1.5", "nan%", "inf%", "eight", "", "8,000"])
 def test_other_texts_are_no_window(text: str) -> None:
     """The error names the text and shows the forms that are understood."""
@@ -27,7 +25,6 @@ def test_other_texts_are_no_window(text: str) -> None:
         tokens_or_share(text)
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
     """The text "1" means the whole window, and the error for a larger number shows how to write a share."""
     assert [share(text) for text in ("25%", "0.25", "1", "100%")] == [0.25, 0.25, 1.0, 1.0]
@@ -37,7 +34,6 @@ def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
         assert str(raised.value) == f"'{text}' is no share: write shares above 0 and up to 1, as 0.25 or 25%"
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_part_of_a_window_is_rounded_up_and_shown_as_it_was_written() -> None:
     """A share of a window is rounded up to whole tokens, and a number of tokens is the same for each window."""
     assert [part_of(text, 220) for text in ("25%", "0.251", "8_000")] == [55, 56, 8_000]
@@ -48,7 +44,6 @@ def test_a_part_of_a_window_is_rounded_up_and_shown_as_it_was_written() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_share_is_taken_of_the_window_of_the_model() -> None:
     """A number of tokens needs no known window, and a share without one is a usage error."""
     assert window_tokens(None, known=8_000) is None
@@ -58,7 +53,6 @@ def test_a_share_is_taken_of_the_window_of_the_model() -> None:
         window_tokens("25%", known=None)
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_misspelt_preset_is_a_usage_error_with_the_nearest_name() -> None:
     """An existing name is returned as it is."""
     assert preset_named("selective") == "selective"

@@ -62,7 +62,6 @@ async def wished(go: Drive, graph: Any, wish: str) -> None:
         await go.invoke(graph, said("/compact" if wish == "command" else "please sum up"))
 
 
-@pytest.mark.requirement("S2.3", "S2.5", "S2.56")
 @REAL
 @pytest.mark.parametrize(
     ("wish", "strategy"),
@@ -85,7 +84,6 @@ async def test_a_wish_compacts_in_a_large_window(go: Drive, real: Any, wish: str
     assert TOLD in summary.text
 
 
-@pytest.mark.requirement("S2.28")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_second_wish_for_all_of_it_compacts_too(preset: str) -> None:
     """1,000 tokens of 128,000; where nothing is left that is old, the answer says so."""
@@ -98,7 +96,6 @@ def test_a_second_wish_for_all_of_it_compacts_too(preset: str) -> None:
     assert standing(graph)["last"]["reason"] in {"nothing_old", "no_selection_fits"}
 
 
-@pytest.mark.requirement("S2.3", "S2.48")
 async def test_two_hundred_calls_of_the_model_compact_once_in_a_large_window(go: Drive) -> None:
     """Two hundred turns of a few words, at every turn of which the count was reached before."""
     graph = progressive(claude())
@@ -121,7 +118,6 @@ async def fires(go: Drive, graph: Any, count: int) -> list[int]:
     return found
 
 
-@pytest.mark.requirement("S2.3", "S2.34")
 @pytest.mark.parametrize("unit", ["turns", "model_calls"])
 async def test_a_count_that_finds_nothing_to_compact_begins_anew(go: Drive, unit: Unit) -> None:
     """It would fire at each turn from then on."""
@@ -131,7 +127,6 @@ async def test_a_count_that_finds_nothing_to_compact_begins_anew(go: Drive, unit
     assert [standing(graph)[name] for name in ("turns", "turns_at_commit", "calls", "calls_at_commit")] == [6] * 4
 
 
-@pytest.mark.requirement("S2.34")
 @pytest.mark.parametrize("wish", ["/compact", "compact", "marker"])
 async def test_a_wish_that_finds_nothing_to_compact_has_turns_and_calls_counted_anew(go: Drive, wish: str) -> None:
     """The next count starts there, as after a compaction."""
@@ -144,7 +139,6 @@ async def test_a_wish_that_finds_nothing_to_compact_has_turns_and_calls_counted_
     assert standing(graph)["calls"] == standing(graph)["calls_at_commit"] >= 1
 
 
-@pytest.mark.requirement("S3.13")
 async def test_events_that_find_nothing_to_compact_wait_for_a_tenth_more(go: Drive) -> None:
     """Thirty system messages and a question: none of them may leave. What comes later may, and then it does."""
     graph = agent(triggers=(Count(unit="events", limit=30),), context_window=128_000, hooks=("pre_model",))
@@ -156,7 +150,6 @@ async def test_events_that_find_nothing_to_compact_wait_for_a_tenth_more(go: Dri
     assert set(verdicts(graph)) == {"noop"}
 
 
-@pytest.mark.requirement("S2.34")
 async def test_a_compaction_clears_what_found_nothing(go: Drive) -> None:
     """The next count is judged by itself."""
     graph = agent(triggers=(Count(unit="events", limit=6),), context_window=128_000, hooks=("pre_model",))
@@ -165,7 +158,6 @@ async def test_a_compaction_clears_what_found_nothing(go: Drive) -> None:
     assert standing(graph)["in_vain"] is None
 
 
-@pytest.mark.requirement("S4.23")
 async def test_the_question_counts_what_key_information_takes(go: Drive) -> None:
     """What is told beforehand is about what is left afterwards, without a provider being asked."""
     graph = agent(preset="progressive", require_confirmation=True)

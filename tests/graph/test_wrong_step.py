@@ -78,7 +78,6 @@ WAYS: dict[str, tuple[Run, set[str]]] = {
 """Every way to run the nodes, with the nodes that it can enter."""
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize(("way", "node"), [(way, node) for way in WAYS for node in NEXT if node in WAYS[way][1]])
 async def test_a_misspelt_step_in_any_node_is_an_error(
     go: Drive, way: str, node: str, monkeypatch: pytest.MonkeyPatch
@@ -112,7 +111,6 @@ def named(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 SAYS = "'selective_compaction' named .*; allowed are 'summarize', 'commit', 'rollback', 'model', 'end'"
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_the_error_names_node_step_and_what_is_allowed(go: Drive, named: str, build: Any) -> None:
     """In the graph and in the middleware, and the conversation is as it was."""
@@ -124,7 +122,6 @@ async def test_the_error_names_node_step_and_what_is_allowed(go: Drive, named: s
     assert [m.id for m in values(graph)["messages"]] == [m.id for m in full()["messages"]]
 
 
-@pytest.mark.requirement("S0.6")
 def test_it_reaches_the_parent_of_an_embedded_graph(named: str) -> None:
     """The parent's run ends with the same error, before its model is asked."""
     world = World()
@@ -134,7 +131,6 @@ def test_it_reaches_the_parent_of_an_embedded_graph(named: str) -> None:
     assert world.model.received == []
 
 
-@pytest.mark.requirement("S0.6")
 async def test_the_run_goes_on_once_the_node_is_mended(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """`invoke(None)` runs the node again, and the turn is answered."""
     graph = agent()
@@ -148,7 +144,6 @@ async def test_the_run_goes_on_once_the_node_is_mended(go: Drive, monkeypatch: p
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize(
     ("node", "step"), [("commit", "nowhere"), ("summarize", "end"), ("model", "nowhere"), ("rollback", "tools")]
 )
@@ -164,7 +159,6 @@ async def test_a_wrong_step_that_somebody_wrote_is_decided_anew(go: Drive, node:
     assert values(graph)["messages"][-1].text == "and again"
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_new_input_is_answered_whatever_step_stands_in_the_state(go: Drive) -> None:
     """A turn begins with the check, which decides its own step."""
     graph = agent(ScriptedModel(replies=["hello", "again"]))

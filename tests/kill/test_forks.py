@@ -96,7 +96,6 @@ MIDST = {"one that fits is finished": (0, 1), "one that does not is dropped": (1
 """Words said on the fork -> how many compactions the ledger then has."""
 
 
-@pytest.mark.requirement("B40")
 @pytest.mark.parametrize("case", MIDST)
 @pytest.mark.parametrize("node", ["summarize", "commit"])
 def test_a_fork_from_the_midst_of_a_compaction_leaves_the_first_branch_alone(

@@ -23,7 +23,6 @@ from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count
 
 
-@pytest.mark.requirement("S4.14")
 @both
 def test_a_list_that_fits_comes_back_as_it_is(compact: Compact) -> None:
     """The very same messages, no summary, nothing saved."""
@@ -39,7 +38,6 @@ def test_a_list_that_fits_comes_back_as_it_is(compact: Compact) -> None:
 
 
 @both
-@pytest.mark.requirement("S4.13", "S4.12")
 def test_one_token_too_many_is_compacted(compact: Compact) -> None:
     """The result says what became of the list."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -57,7 +55,6 @@ def test_one_token_too_many_is_compacted(compact: Compact) -> None:
     assert found.summary in summary.text
 
 
-@pytest.mark.requirement("S4.12")
 def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
     """As `trim_messages` does."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -67,7 +64,6 @@ def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
     assert isinstance(asyncio.run(acompact_messages(messages, max_tokens=1_000)), list)
 
 
-@pytest.mark.requirement("S4.33")
 def test_messages_without_ids_get_one_and_yours_are_not_changed() -> None:
     """Everything else stays as it was given, in kept messages and in dropped ones."""
     messages = [*text_rounds(20, say=LONG), user("u"), *tool_blocks(2, content=LONG * 9), AIMessage("done")]
@@ -80,7 +76,6 @@ def test_messages_without_ids_get_one_and_yours_are_not_changed() -> None:
     assert again == found
 
 
-@pytest.mark.requirement("B1")
 @pytest.mark.parametrize(("blocks", "rounds"), [(5, 12), (8, 15)])
 def test_the_seeds_own_numbers_leave_no_orphan(blocks: int, rounds: int) -> None:
     """At every size at which something has to go."""
@@ -91,7 +86,6 @@ def test_the_seeds_own_numbers_leave_no_orphan(blocks: int, rounds: int) -> None
         compacted(messages, max_tokens, settings=settings)
 
 
-@pytest.mark.requirement("B2")
 def test_an_open_call_waits_for_its_results() -> None:
     """Between the first result and the second nothing of the block goes, and the second finds its call."""
     messages = [*text_rounds(20, say=LONG), user("u"), asks("a", "b"), result("a")]
@@ -101,7 +95,6 @@ def test_an_open_call_waits_for_its_results() -> None:
     check_request(render(later))
 
 
-@pytest.mark.requirement("B3")
 def test_clipped_arguments_stay_a_dict() -> None:
     """Providers parse them again."""
     messages = [user("u"), asks("a", code=LONG * 30, path="app.py"), result("a"), user("next")]
@@ -111,7 +104,6 @@ def test_clipped_arguments_stay_a_dict() -> None:
     assert "[TRUNCATED original~3000 tokens]" in call["args"]["code"]
 
 
-@pytest.mark.requirement("S2.37")
 def test_a_system_message_inside_the_conversation_stays() -> None:
     """Byte for byte, in its place."""
     rule = SystemMessage("Never delete anything.")
@@ -120,7 +112,6 @@ def test_a_system_message_inside_the_conversation_stays() -> None:
     assert kept == ["s", "Never delete anything."]
 
 
-@pytest.mark.requirement("B9")
 def test_the_summary_stands_where_the_first_dropped_message_stood() -> None:
     """Between what is older and what is newer than it."""
     messages = [pinned("pinned"), *text_rounds(20, say=LONG), user("newest")]
@@ -139,7 +130,6 @@ INVALID: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize(("messages", "words"), INVALID)
 def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
     """At once, whatever its size, and the error says which item it is."""
@@ -147,7 +137,6 @@ def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
         compact_messages(messages, max_tokens=10**6)
 
 
-@pytest.mark.requirement("S4.12")
 @both
 def test_it_takes_the_result_of_a_prompt_template(compact: Compact) -> None:
     """As `trim_messages` does, whether it is compacted or fits."""
@@ -161,7 +150,6 @@ def test_it_takes_the_result_of_a_prompt_template(compact: Compact) -> None:
     assert should_compact(prompt, max_tokens=tokens // 2)
 
 
-@pytest.mark.requirement("S4.12")
 def test_it_takes_what_trim_messages_takes() -> None:
     """Dicts, tuples and texts stand for messages, among which those that are messages stay the same objects."""
     given = [{"role": "user", "content": "u"}, ("ai", "v"), "w", (last := user("x", id="last"))]
@@ -176,7 +164,6 @@ def test_it_takes_what_trim_messages_takes() -> None:
     assert should_compact(given, max_tokens=8)
 
 
-@pytest.mark.requirement("S4.14")
 def test_a_list_that_fills_the_limit_is_not_over_it() -> None:
     """Without a trigger by size, only a list over the limit has to be compacted."""
     messages, settings = numbered(text_rounds(3)), CompactionSettings(trigger_ratio=None)
@@ -185,14 +172,12 @@ def test_a_list_that_fills_the_limit_is_not_over_it() -> None:
     assert should_compact(messages, max_tokens=size - 1, settings=settings, token_counter=count)
 
 
-@pytest.mark.requirement("S4.12")
 def test_missing_ids_are_no_repeated_ids() -> None:
     """Neither None nor an empty text is an id."""
     found = compact_messages([user("u"), user("v", id=""), user("w", id=""), user("x")], max_tokens=100)
     assert len({message.id for message in found}) == 4
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("max_tokens", [0, -1])
 def test_a_size_of_nothing_is_refused(max_tokens: int) -> None:
     """By name, before anything is done."""
@@ -200,14 +185,12 @@ def test_a_size_of_nothing_is_refused(max_tokens: int) -> None:
         compact_messages([user("u")], max_tokens=max_tokens)
 
 
-@pytest.mark.requirement("S4.39")
 def test_system_messages_that_fill_the_size_are_an_error() -> None:
     """No compaction can help."""
     with pytest.raises(SettingsError, match="no room"):
         compact_messages([SystemMessage(LONG), user("u")], max_tokens=100)
 
 
-@pytest.mark.requirement("S4.39")
 def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
     """It names the sizes and what stood in the way."""
     keep = CompactionSettings(long_input="keep")
@@ -217,7 +200,6 @@ def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
         compact_messages([pinned(LONG), AIMessage("a"), user("u")], max_tokens=100)
 
 
-@pytest.mark.requirement("S4.39")
 def test_an_unread_result_over_the_size_is_no_error() -> None:
     """Where no summary fits beside it, older messages leave without one, and the result is shortened."""
     rows = ", ".join(f"flight HAT{n} on 2024-05-{n % 28 + 1:02}" for n in range(100, 116))
@@ -229,7 +211,6 @@ def test_an_unread_result_over_the_size_is_no_error() -> None:
     assert found[-1].text.startswith("flight HAT100")
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -> None:
     """The input keeps its beginning, its end, and the rules and identifiers from the middle.
@@ -252,7 +233,6 @@ def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -
         compact_messages([*task, seen], max_tokens=240, settings=CompactionSettings(long_input="keep"))
 
 
-@pytest.mark.requirement("S4.18")
 def test_the_counter_is_that_of_trim_messages() -> None:
     """The same function serves both, and judges the result."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -263,7 +243,6 @@ def test_the_counter_is_that_of_trim_messages() -> None:
         compact_messages(messages, max_tokens=1_000, token_counter=3)
 
 
-@pytest.mark.requirement("C15")
 def test_each_message_is_counted_once() -> None:
     """However often the list is measured while plans are tried."""
     counted: list[tuple[str, str]] = []

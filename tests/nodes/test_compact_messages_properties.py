@@ -62,7 +62,6 @@ options: st.SearchStrategy[CompactionSettings] = st.builds(
 )
 
 
-@pytest.mark.requirement("B9", "B18", "B43")
 @settings(max_examples=150, deadline=None)
 @given(history=histories(max_size=40), share=st.floats(0.02, 1), chosen=options)
 def test_a_compaction_keeps_every_invariant(
@@ -72,7 +71,6 @@ def test_a_compaction_keeps_every_invariant(
     compacted(history, max(1, int(count(history) * share)), chosen)
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_abandoned_step_leaves_before_the_message_of_the_user_is_shortened() -> None:
     """The summary of the last level is so short that the message fits whole, so no earlier level shortens it."""
     calls = [{"name": "read", "args": {"path": "配置 " * 30, "line": 7}, "id": name} for name in "abc"]
@@ -83,7 +81,6 @@ def test_an_abandoned_step_leaves_before_the_message_of_the_user_is_shortened() 
     assert found[-1].content == said.content
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("preset", ["selective", "faithful"])
 @settings(max_examples=40, deadline=None)
 @given(
@@ -104,7 +101,6 @@ def test_a_conversation_is_refused_at_no_size(
     assert compacted(messages, cap, CompactionSettings(preset=preset)) is not None
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_last_level_reserves_no_more_than_its_notice() -> None:
     """A notice replaces an earlier summary and two unfinished steps if the input leaves room for the notice only."""
     steps = [asks("a"), user("alpha"), asks("b", "c")]
@@ -114,7 +110,6 @@ def test_the_last_level_reserves_no_more_than_its_notice() -> None:
     assert compacted(history, least(history, kept, COUNTER) + 70, kept) is not None
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("left", [28, 40, 55, 56, 60])
 def test_an_input_that_fits_beside_an_unfinished_step_and_the_notice_stays_whole(left: int) -> None:
     """The last level compares the input with the tokens that its notice needs, not with those of a longer summary."""
@@ -129,7 +124,6 @@ def test_an_input_that_fits_beside_an_unfinished_step_and_the_notice_stays_whole
     assert found[-1].content == history[-1].content
 
 
-@pytest.mark.requirement("B33", "B1", "B5")
 @settings(max_examples=60, deadline=None)
 @given(parts=st.lists(histories(max_size=12), min_size=2, max_size=4), share=st.floats(0.1, 0.8), chosen=options)
 def test_compactions_may_follow_each_other(
@@ -145,7 +139,6 @@ def test_compactions_may_follow_each_other(
         assert sum(map(is_summary, messages)) <= 1
 
 
-@pytest.mark.requirement("S3.23")
 @settings(max_examples=40, deadline=None)
 @given(histories(max_size=10), histories(max_size=10), st.floats(0.3, 1))
 def test_joined_lists_with_two_summaries_are_compacted_like_any_other(

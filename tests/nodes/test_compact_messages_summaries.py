@@ -39,7 +39,6 @@ class NeedleSummarizer:
         return self.summarize(request)
 
 
-@pytest.mark.requirement("S3.23")
 @both
 def test_a_fact_that_the_summarizer_was_shown_survives(compact: Compact) -> None:
     """Chunk by chunk it is shown everything it replaces, each chunk with the record so far."""
@@ -69,7 +68,6 @@ class TalkativeSummarizer(NeedleSummarizer):
         return Reply(content=f"<summary>{text.strip()}</summary>")
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> None:
     """The digest may use all tokens that the messages leave free.
 
@@ -85,7 +83,6 @@ def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> Non
     assert [request.max_tokens for request in summarizer.requests] == [500]
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
     """A few tokens over the space are no reason to throw a good summary away."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -96,7 +93,6 @@ def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
     assert found.summary.endswith(".")
 
 
-@pytest.mark.requirement("B33", "S3.23", "S1.40")
 def test_facts_survive_one_compaction_after_another() -> None:
     """A new summary absorbs the old: one at a time, no bigger each time, nothing dropped on the way."""
     needles = [f"needle-{n}" for n in range(26)]
@@ -117,7 +113,6 @@ def test_facts_survive_one_compaction_after_another() -> None:
 
 
 @both
-@pytest.mark.requirement("S0.26", "S0.27")
 def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) -> None:
     """Three times, once more with less to read, then the digest takes over: bad text is never committed."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -134,7 +129,6 @@ def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) 
 
 
 @both
-@pytest.mark.requirement("S0.22", "B17")
 def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
     """A passing or unknown failure is tried again, a refused key is not; an error is never anybody's summary."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -149,7 +143,6 @@ def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) ->
         assert str(error) not in texts(found.new_messages)
 
 
-@pytest.mark.requirement("S0.26")
 def test_a_deterministic_summarizer_is_asked_once() -> None:
     """It takes the old part whole, and would give the same bad answer again."""
     summarizer: Any = ReplyingSummarizer(Reply(content=""))
@@ -160,7 +153,6 @@ def test_a_deterministic_summarizer_is_asked_once() -> None:
     assert len(summarizer.requests[0].messages) == found.compacted_messages
 
 
-@pytest.mark.requirement("S2.54")
 @both
 def test_a_summarizer_of_the_wrong_form_is_replaced_by_the_digest(compact: Compact) -> None:
     """One that returns plain text breaks the protocol, not the compaction."""
@@ -169,7 +161,6 @@ def test_a_summarizer_of_the_wrong_form_is_replaced_by_the_digest(compact: Compa
 
 
 @both
-@pytest.mark.requirement("B8")
 def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -> None:
     """The digest is."""
     summarizer = ReplyingSummarizer(Reply(content=f"<summary>{LONG * 100}</summary>"))
@@ -178,7 +169,6 @@ def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -
     assert found.new_token_count <= 1_500
 
 
-@pytest.mark.requirement("S4.40")
 def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
     """The floor yields, and the summarizer is asked once."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
@@ -187,7 +177,6 @@ def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
     assert found.summary == "what was said"
 
 
-@pytest.mark.requirement("S0.13")
 def test_a_result_larger_than_the_window_is_clipped() -> None:
     """Its beginning stays, a line says how long it was, and the summarizer reads all of it."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
@@ -202,7 +191,6 @@ def test_a_result_larger_than_the_window_is_clipped() -> None:
     assert "[TRUNCATED original~10001 tokens]" in str(found.new_messages[3].content)
 
 
-@pytest.mark.requirement("S2.28")
 def test_all_is_summarized_beside_a_result_that_has_to_be_clipped() -> None:
     """Where the unread result is larger than the window, it stays shortened, and the rounds before it leave."""
     messages = [*text_rounds(10, say=LONG), user("u"), asks("a"), result("a", "START" + LONG * 100)]
@@ -215,7 +203,6 @@ def test_all_is_summarized_beside_a_result_that_has_to_be_clipped() -> None:
     assert str(found.new_messages[3].content).startswith("START one one")
 
 
-@pytest.mark.requirement("S0.51")
 def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     """Its beginning stays, and there is no summary."""
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
@@ -224,7 +211,6 @@ def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     assert str(found.new_messages[2].content).startswith("START one one")
 
 
-@pytest.mark.requirement("C9")
 def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
     """The seed read literally."""
     messages = [SystemMessage("s"), *text_rounds(20, say=LONG), user("newest")]
@@ -233,7 +219,6 @@ def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
     assert [message.type for message in new] == ["system", "human", "human"]
 
 
-@pytest.mark.requirement("C7")
 def test_the_summary_may_be_left_out_where_nothing_is_owed_to_it() -> None:
     """`if_needed`: what selective compaction alone brings under the size is not summarized."""
     messages = [*text_rounds(2), user("u"), *tool_blocks(9, content=LONG), AIMessage("done")]
@@ -242,7 +227,6 @@ def test_the_summary_may_be_left_out_where_nothing_is_owed_to_it() -> None:
     assert compacted(messages, size - 1).summary is not None
 
 
-@pytest.mark.requirement("S0.5")
 def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
     """Not even where no new one would be needed for its size."""
     settings = CompactionSettings(summary_mode="if_needed", dialogue_rounds_keep_min=1, dialogue_beyond_keep=0)
@@ -256,7 +240,6 @@ def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
     assert sum(map(is_summary, twice)) == 1
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("words", [20, 60, 80, 100])
 def test_a_small_record_holds_both_of_two_earlier_summaries(words: int) -> None:
     """Nothing else holds what an earlier summary says: it comes before facts that the summary has no room to show."""

@@ -168,7 +168,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.requirement("S2.50")
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file and key, the variable or the argument, the value, and what is accepted."""
@@ -179,7 +178,6 @@ def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path, monkeyp
     assert str(caught.value) == said
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     """Several faults are told at once."""
     path = tmp_path / "agent.yaml"

@@ -8,7 +8,6 @@ from langgraph_compaction.nodes.confirm import WAYS, chosen, understood
 from langgraph_compaction.nodes.state import FOCUS_CHARACTERS
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     ("answer", "accepted", "focus"),
     [
@@ -35,7 +34,6 @@ def test_only_a_clear_answer_accepts(answer: Any, accepted: bool, focus: str | N
     assert understood(answer) == (accepted, focus)
 
 
-@pytest.mark.requirement("S4.23")
 def test_a_long_focus_is_cut() -> None:
     """The state stores the beginning of a long focus."""
     accepted, focus = understood({"focus": "x" * 2_000})
@@ -44,7 +42,6 @@ def test_a_long_focus_is_cut() -> None:
     assert len(focus) <= FOCUS_CHARACTERS
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize(
     ("answer", "way", "focus"),
     [

@@ -18,13 +18,11 @@ from langgraph_compaction.nodes.events import (
 )
 
 
-@pytest.mark.requirement("S4.36")
 def test_the_share_that_was_saved_is_of_the_tokens_before() -> None:
     """If there were no tokens before, the share is 0."""
     assert [saved_ratio(*sizes) for sizes in ((200, 50), (200, 200), (1, 0), (0, 0), (0, 5))] == [0.75, 0, 1, 0, 0]
 
 
-@pytest.mark.requirement("S4.34", "S1.39")
 @pytest.mark.parametrize(
     ("trigger", "told"), [("precheck", "auto_compact"), ("manual", "manual_compact"), ("command", "manual_compact")]
 )
@@ -39,7 +37,6 @@ def test_a_commit_has_three_events(trigger: str, told: str) -> None:
     )
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_warning_tells_how_full_the_window_is() -> None:
     """The message has a percentage, and the field `ratio` a share of four digits."""
     found = warning_event(2_000, 3_000, 2_400)
@@ -47,7 +44,6 @@ def test_a_warning_tells_how_full_the_window_is() -> None:
     assert (found.type, found.tokens, found.ratio, found.will_compact_at) == ("context_warning", 2_000, 0.6667, 2_400)
 
 
-@pytest.mark.requirement("S0.31", "S0.32", "S0.33")
 def test_the_event_of_a_phase_has_the_counts_of_the_attempt() -> None:
     """Each count has its own field."""
     counts = Counts(blocks_kept=1, blocks_dropped=2, calls_clipped=3, results_clipped=4)
@@ -62,7 +58,6 @@ def test_the_event_of_a_phase_has_the_counts_of_the_attempt() -> None:
     assert (found.tool_calls_truncated, found.tool_results_truncated) == (3, 4)
 
 
-@pytest.mark.requirement("S2.55")
 def test_the_cost_of_a_summary_is_that_of_its_draft() -> None:
     """A draft whose summary was not written has cost nothing."""
     costs = cost_of({"calls": 2, "input_tokens": 900, "output_tokens": 40})
@@ -70,7 +65,6 @@ def test_the_cost_of_a_summary_is_that_of_its_draft() -> None:
     assert set(cost_of({}).values()) == {0}
 
 
-@pytest.mark.requirement("B27")
 def test_an_event_is_a_dictionary_with_its_class_and_its_fields(caplog: pytest.LogCaptureFixture) -> None:
     """A sink that fails is logged and ends nothing."""
     told = list[Any]()

@@ -25,7 +25,6 @@ def log_lines() -> Iterator[tuple[str, str]]:
 LINES = [(where, text) for where, text in log_lines() if text != "%s"]
 
 
-@pytest.mark.requirement("S0.46")
 @pytest.mark.parametrize(("where", "text"), LINES, ids=[where for where, _ in LINES])
 def test_a_log_line_leads_with_english(where: str, text: str) -> None:
     """It begins as an English sentence; Chinese stands in brackets only."""

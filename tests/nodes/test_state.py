@@ -13,7 +13,6 @@ from langgraph_compaction.nodes.compaction_request import RequestChannel, fault_
 from langgraph_compaction.nodes.state import MessagesChannel, compaction_count, merge, replace, with_ids
 
 
-@pytest.mark.requirement("S1.41")
 def test_a_list_of_whole_messages_with_ids_is_the_same_list() -> None:
     """Nothing is copied where nothing is missing."""
     messages: list[AnyMessage] = [HumanMessage("a", id="1"), AIMessage("b", id="2")]
@@ -21,7 +20,6 @@ def test_a_list_of_whole_messages_with_ids_is_the_same_list() -> None:
     assert with_ids([]) == []
 
 
-@pytest.mark.requirement("S1.41")
 def test_each_message_gets_an_id_of_its_own() -> None:
     """Missing, empty and repeated ids are replaced, and the first message with an id keeps it."""
     given: list[Any] = [
@@ -43,7 +41,6 @@ def test_each_message_gets_an_id_of_its_own() -> None:
     assert given == before
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
     """A derived id depends only on the previous message, is unique in the list, and differs from a random id."""
     given = [HumanMessage("a"), HumanMessage("b"), HumanMessage("c", id="1"), HumanMessage("d"), HumanMessage("e")]
@@ -64,7 +61,6 @@ def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
     assert with_ids(given)[0].id != first[0]
 
 
-@pytest.mark.requirement("S4.33")
 def test_a_list_that_replaces_the_messages_holds_whole_messages_with_ids() -> None:
     """A chunk, a dictionary, a missing id and a repeated id are errors that name the place."""
     one = HumanMessage("a", id="1")
@@ -86,7 +82,6 @@ def channel(*messages: AnyMessage) -> MessagesChannel:
     return made
 
 
-@pytest.mark.requirement("S3.19")
 @pytest.mark.parametrize("form", [replace, lambda new: {"__overwrite__": new}], ids=["object", "JSON"])
 def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
     """The list replaces the old one, whatever the order; to remove a message that it does not hold does nothing."""
@@ -112,7 +107,6 @@ def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
     assert made.get() == [new, more]
 
 
-@pytest.mark.requirement("S4.42")
 def test_commits_are_counted() -> None:
     """A thread without a compaction has the count 0."""
     empty: list[dict[str, Any]] = [{}, {"compaction": None}, {"compaction": {}}]
@@ -122,7 +116,6 @@ def test_commits_are_counted() -> None:
     assert (merge(None, {"epoch": 1}), merge({"epoch": 1}, None)) == ({"epoch": 1}, {"epoch": 1})
 
 
-@pytest.mark.requirement("S2.56")
 def test_a_request_is_there_until_it_has_been_read() -> None:
     """The channel is empty before a request and after the check has cleared it."""
     made = RequestChannel(dict).from_checkpoint({"full": True})
@@ -134,7 +127,6 @@ def test_a_request_is_there_until_it_has_been_read() -> None:
     assert not RequestChannel(dict).is_available()
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [

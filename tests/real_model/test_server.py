@@ -48,7 +48,6 @@ def test_a_stream_is_answered_in_pieces_with_real_usage(model: ChatOpenAI) -> No
     assert len([chunk for chunk in chunks if chunk.usage_metadata]) == 1
 
 
-@pytest.mark.requirement("B37")
 @pytest.mark.parametrize(
     "send", [ChatOpenAI.invoke, lambda model, text: list(model.stream(text))], ids=["invoke", "stream"]
 )

@@ -16,7 +16,6 @@ from tests.replay.plays import SIZES, TAU_BENCH, let_pass, limit, recordings
 from tests.replay.wire import tokens
 
 
-@pytest.mark.requirement("B1")
 @pytest.mark.parametrize("share", [None, 50, 25])
 @pytest.mark.parametrize("file", SIZES)
 def test_every_compacted_conversation_is_taken(file: str, share: int | None) -> None:

@@ -1,13 +1,16 @@
-"""Writes docs/requirements.md: for each line what it asks for, and the tests that hold it."""
+"""Writes docs/requirements.md: each numbered line of the five documents, and the acceptance tests that hold it."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import ast
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from rich.console import Console
-
-from tests.requirements.lines import COUNTS, ROOT, Line, Test, lines, tests
-
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "requirements.md"
+LINES = Path(__file__).with_name("lines.toml")
+"""By document and number, the text of each line."""
 
 DOCUMENTS = {
     "S0": "selective compaction and a summary in one transaction (`selective`)",
@@ -20,94 +23,77 @@ DOCUMENTS = {
 HEAD = """\
 # Requirements
 
-This package combines five systems that compact conversations, S0 to S4. Each system is described in its own document.
-A *requirement* is one numbered line of such a document. The tables on this page list one requirement in each row:
+This package combines five systems that compact conversations, S0 to S4, each described in a document of its own. A
+*requirement* is a numbered line of such a document. The column *held by* names the tests in `tests/acceptance` with
+the mark `requirement` and the number of the line, or says why the line requires nothing.
 
-- The column *what it asks for* describes the requirement.
-- The column *real sizes* contains `yes` if at least one *test at real sizes* verifies the requirement. Tests at real
-  sizes are the tests in `tests/acceptance`.
-- The column *tests* lists the tests that verify the requirement. Such a test has the pytest mark `requirement` with
-  the number of the requirement. Tests at real sizes are listed by name. For other tests, the column lists the file,
-  with the number of marked tests in parentheses if there are several.
-- If the column *tests* begins with `informative`, the line does not require anything, and the column says why.
+These tests use the chat models of OpenAI and Anthropic, with windows of 128,000 and 200,000 tokens (80,000 where the
+document sets that). The models return scripted answers; for each provider, one test sends its requests over HTTP to
+a local server. Settings are the defaults of the preset, and the agent's own model writes the summaries.
 
-The tests at real sizes run under these conditions:
+`python -m tests.requirements.table` writes this page."""
 
-- The chat models are those of OpenAI and Anthropic, with context windows of 128,000 and 200,000 tokens. If the
-  document of the system sets a window of 80,000 tokens, the test uses this window.
-- The models return scripted answers instead of calling the provider. For each of the two providers, one test also
-  sends its requests over HTTP, to a local server.
-- Unless a test sets something else, the settings are the defaults of the preset, and the agent's own model writes the
-  summaries.
-- No summaries are prepared in the background, because the requests of a test would then depend on timing.
 
-The command `python -m tests.requirements.table` writes this page. To check the tests themselves, run
-`make mutants SEED=n`. This command changes functions that the tests on this page execute, one change at a time, and
-counts how many of the changes make a test fail. For each change, the command runs only the tests that execute the
-changed line. Changes that have no effect are not made: `tests/requirements/without_effect.toml` lists them, with the
-reason for each one.
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of the requirements."""
 
-{counted}
-"""
+    name: str
+    what: str
+    informative: str = ""
+    """The reason why the line asks for nothing to be built; empty for every other line."""
+
+
+def lines() -> dict[str, Line]:
+    """Every line, by its name."""
+    return {
+        (name := f"{document}.{number}"): Line(
+            name=name, **(entry if isinstance(entry, dict) else {"what": str(entry)})
+        )
+        for document, entries in tomllib.loads(LINES.read_text(encoding="utf-8")).items()
+        for number, entry in entries.items()
+    }
+
+
+def marked() -> dict[str, list[str]]:
+    """The tests marked with each line, found by reading the test files without importing them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "tests" / "acceptance").glob("test_*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name.startswith("test_"):
+                for name in dict.fromkeys(_marks(function)):
+                    found[name].append(function.name)
+    return found
+
+
+def _marks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The lines named by the marks of a test, and by those of its parameters."""
+    for decorator in function.decorator_list:
+        for call in ast.walk(decorator):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "requirement":
+                yield from (str(name.value) for name in call.args if isinstance(name, ast.Constant))
 
 
 def page() -> str:
     """The whole page."""
-    known, marked = lines(), tests()
-    parts = [HEAD.format(counted=counted())]
+    tests = marked()
+    parts = [HEAD]
     for document, title in DOCUMENTS.items():
-        parts.append(f"## {document}: {title}\n\n| line | what it asks for | real sizes | tests |\n|---|---|---|---|")
-        parts[-1] += "".join(
-            "\n" + _row(known[name], marked.get(name, []))
-            for number in range(1, COUNTS[document] + 1)
-            if (name := f"{document}.{number}") in known
+        rows = [_row(line, tests[line.name]) for line in lines().values() if line.name.startswith(f"{document}.")]
+        parts.append(
+            "\n".join([f"## {document}: {title}\n", "| line | asks for | held by |", "|---|---|---|", *rows])
         )
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def counted() -> str:
-    """Return how many lines a test at real sizes guards, of those that ask for something to be built."""
-    marked = tests()
-    asked = [name for name, line in lines().items() if not line.informative]
-    held = [name for name in asked if at_real_sizes(marked.get(name, []))]
-    of_each = ", ".join(f"{document} {_of(document, held)} of {_of(document, asked)}" for document in DOCUMENTS)
-    return f"A test at real sizes guards {len(held)} of {len(asked)} lines: {of_each}."
-
-
-def at_real_sizes(held_by: Iterable[Test]) -> bool:
-    """Whether one of these tests runs at real sizes."""
-    return any(test.at_real_sizes for test in held_by)
-
-
-def _of(document: str, names: list[str]) -> int:
-    return sum(name.startswith(f"{document}.") for name in names)
-
-
-def _row(line: Line, held_by: list[Test]) -> str:
-    held = "; ".join([*_named(held_by), *_counted(held_by)])
-    if line.informative:
-        held = f"informative: {line.informative}" + (f"; {held}" if held else "")
-    real = "yes" if at_real_sizes(held_by) else "" if line.informative else "no"
-    return f"| {line.name} | {_cell(line.what)} | {real} | {held} |"
-
-
-def _named(held_by: Iterable[Test]) -> Iterator[str]:
-    """Yield a link to each test at real sizes, by the test's name."""
-    yield from (f"[{test.name}](../{test.path})" for test in held_by if test.at_real_sizes)
-
-
-def _counted(held_by: Iterable[Test]) -> Iterator[str]:
-    """Yield a link to each file with other tests, with their number if there are several."""
-    files = Counter(test.path for test in held_by if not test.at_real_sizes)
-    for path, count in files.items():
-        yield f"[{path.removeprefix('tests/')}](../{path})" + (f" ({count})" if count > 1 else "")
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _row(line: Line, tests: list[str]) -> str:
+    held_by = ", ".join(f"`{name}`" for name in tests) or f"nothing: {line.informative}"
+    return (
+        "| "
+        + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in (line.name, line.what, held_by))
+        + " |"
+    )
 
 
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")
-    Console(highlight=False, soft_wrap=True).print(counted())

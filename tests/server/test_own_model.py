@@ -67,7 +67,6 @@ def seen(request: dict[str, Any]) -> list[dict[str, str]]:
     return [{"role": message["role"], "content": message["content"]} for message in request["messages"]]
 
 
-@pytest.mark.requirement("S0.49")
 def test_the_agents_own_model_writes_the_summary(
     client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver
 ) -> None:
@@ -86,7 +85,6 @@ def test_the_agents_own_model_writes_the_summary(
     assert row.tokens_before > 102_400
 
 
-@pytest.mark.requirement("S0.23", "S0.49")
 def test_an_empty_reply_is_rolled_back(client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver) -> None:
     """Three requests for a summary; then state and request hold the conversation, byte for byte."""
     thread = client.threads.create(graph_id="agent")["thread_id"]
@@ -111,7 +109,6 @@ SYSTEMS = {
 """For each system's preset: a conversation, what the state knows beside it, and the trigger that fires."""
 
 
-@pytest.mark.requirement("S2.58", "S4.23")
 @pytest.mark.parametrize("preset", SYSTEMS)
 def test_each_system_compacts_at_its_own_trigger(
     client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver, preset: str

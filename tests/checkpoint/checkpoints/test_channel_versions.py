@@ -29,7 +29,6 @@ def text(number: int, width: int = 32) -> str:
     return f"{number:0{width}}.0.7315061462740894"
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("current", "following"), [(None, 1), (3, 4), (2.0, 3.0), ("7", "8"), ("0009", "0010"), (text(2), text(3)[:33])]
 )
@@ -41,7 +40,6 @@ def test_the_next_version_has_the_form_of_the_last(current: Any, following: Any)
     assert current is None or found > current
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_version_that_cannot_be_counted_is_named() -> None:
     """A text that does not begin with a number is an error that shows it and the forms there are."""
     with pytest.raises(ValueError, match=r"'v-one' is not a channel version .*%032d"):
@@ -128,7 +126,6 @@ def ours(tmp_path: Path) -> Iterator[SQLAlchemySaver]:
         yield saver
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
 def test_a_thread_of_another_saver_goes_on_as_there(kind: str, ours: SQLAlchemySaver, tmp_path: Path) -> None:
     """Carried over through the public interface: the same nodes run, each once, and the versions stay texts."""
@@ -155,7 +152,6 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("form", CHANGES)
 def test_versions_of_every_form_go_on(form: str, ours: SQLAlchemySaver) -> None:
     """A thread with whole numbers or with floats as versions goes on too."""
@@ -165,7 +161,6 @@ def test_versions_of_every_form_go_on(form: str, ours: SQLAlchemySaver) -> None:
     assert gone_on(ours) == gone_on(theirs)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_is_rewritten_in_the_form_it_has(ours: SQLAlchemySaver) -> None:
     """The command line writes a checkpoint whose versions and step follow those of another saver's checkpoint."""
     theirs = InMemorySaver()

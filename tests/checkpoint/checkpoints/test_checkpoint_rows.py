@@ -33,7 +33,6 @@ def decoded(**changes: Any) -> CheckpointRow:
     return CheckpointRow.decode(thread, {**columns, "body": body})
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "changes",
     [

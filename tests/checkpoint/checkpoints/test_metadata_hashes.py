@@ -24,7 +24,6 @@ class Kind(StrEnum):
     CHAT = "chat"
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("codec", [OPEN, SEALED], ids=["open", "sealed"])
 @pytest.mark.parametrize(
     ("held", "wanted", "found"),
@@ -49,14 +48,12 @@ def test_hashes_pass_by_only_what_is_not_equal(codec: RowCodec, held: Any, wante
     assert may_match(hashes_of(codec, {"key": held, "step": 3}), wanted_hashes(codec, {"key": wanted})) == found
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("codec", "stored"), [(OPEN, "hibzthOA"), (SEALED, "kVb8qceL")], ids=["open", "sealed"])
 def test_hashes_that_an_earlier_version_stored_are_still_found(codec: RowCodec, stored: str) -> None:
     """The hashes are part of the format of the tables: rows keep those with which they were written."""
     assert may_match(stored, wanted_hashes(codec, {"user": "mia"}))
 
 
-@pytest.mark.requirement("S3.21")
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """With a key the same metadata has other hashes in each thread, so they tell nothing across threads."""
     about = {"user": "ann"}
@@ -64,7 +61,6 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     assert len({hashes_of(codec, about) for codec in codecs}) == len(codecs)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("keys", "most"),
     [pytest.param(None, (4, 4, 4), id="open"), pytest.param(KEYS, (7, 7, 9), id="sealed")],
@@ -117,7 +113,6 @@ class InSmallLetters:
         return self.inner.loads_typed(data)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_filter_compares_what_an_own_serializer_gives_back() -> None:
     """The serializer may change a value, so a checkpoint that it wrote has no metadata hashes in its row."""
     with SQLAlchemySaver.from_url("memory", serde=InSmallLetters()) as saver:

@@ -67,7 +67,6 @@ def sent(saver: SQLAlchemySaver, config: RunnableConfig) -> tuple[CheckpointTupl
     return found, len(texts)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("name", STATES)
 def test_one_statement_or_two_read_what_a_transaction_reads(
@@ -93,7 +92,6 @@ def test_one_statement_or_two_read_what_a_transaction_reads(
             assert len(texts) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_does_not_exist_is_not_found_at_once(saver: SQLAlchemySaver, thread_id: str) -> None:
     """One statement tells that there is nothing."""
     assert saver.get_tuple(where(thread_id)) is None  # the first transaction checks the version of the tables
@@ -102,7 +100,6 @@ def test_a_thread_that_does_not_exist_is_not_found_at_once(saver: SQLAlchemySave
     assert len(texts) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_rows_that_are_deleted_meanwhile_make_the_read_begin_again(
     saver: SQLAlchemySaver, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +116,6 @@ def test_rows_that_are_deleted_meanwhile_make_the_read_begin_again(
     assert saver.get_tuple(where(thread_id)) is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_damaged_row_is_named(saver: SQLAlchemySaver, thread_id: str) -> None:
     """As by any other read."""
     config = Steps(saver, thread_id).put(STATES["messages in blocks"])
@@ -131,7 +127,6 @@ def test_a_damaged_row_is_named(saver: SQLAlchemySaver, thread_id: str) -> None:
         saver.get_tuple(config)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_one_statement_lists_what_a_transaction_lists(
     url: str, thread_id: str, keys: Keyring | None, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +162,6 @@ def test_one_statement_lists_what_a_transaction_lists(
         assert len(texts) <= 3  # the others read old messages and large values
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_page_whose_rows_are_deleted_meanwhile_is_read_again(
     saver: SQLAlchemySaver, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +178,6 @@ def test_a_page_whose_rows_are_deleted_meanwhile_is_read_again(
     assert list(saver.list(where(thread_id))) == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_turn_of_a_graph_takes_few_round_trips(url: str, thread_id: str) -> None:
     """One read and at most five writes, each one round trip; the state is read in one, with old messages in two."""
     builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": AIMessage("fine")})

@@ -5,7 +5,6 @@ from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_open_attempt_is_in_the_ledger(records: CompactionRecords, thread_id: str) -> None:
     """Begin writes one row with what was known, and no verdict."""
     key = begin(records, thread_id, parent_id="0" * 16, checkpoint_id=None, epoch=3, trigger="manual")
@@ -17,7 +16,6 @@ def test_an_open_attempt_is_in_the_ledger(records: CompactionRecords, thread_id:
     assert (row.verdict, row.reason, row.started_at, row.ended_at) == (None, "", 10.0, None)
 
 
-@pytest.mark.requirement("S0.6")
 def test_an_abandoned_attempt_is_opened_again(records: CompactionRecords, thread_id: str) -> None:
     """Beginning an abandoned key opens its one row with what is known now; its snapshot stays."""
     key = begin(records, thread_id)
@@ -28,7 +26,6 @@ def test_an_abandoned_attempt_is_opened_again(records: CompactionRecords, thread
     assert records.snapshot(key) == talk(5)
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("verdict", ["committed", "rejected_empty", "undone"])
 def test_a_closed_attempt_is_not_opened_by_beginning(
     records: CompactionRecords, thread_id: str, verdict: str
@@ -40,7 +37,6 @@ def test_a_closed_attempt_is_not_opened_by_beginning(
     assert records.history(thread_id)[0].verdict == verdict
 
 
-@pytest.mark.requirement("S0.6")
 def test_only_open_rows_of_the_namespace_are_abandoned(records: CompactionRecords, thread_id: str) -> None:
     """Closed rows, the one to keep, other namespaces and other threads are left alone."""
     closed, kept, lost = (begin(records, thread_id, count) for count in (1, 2, 3))
@@ -58,7 +54,6 @@ def test_only_open_rows_of_the_namespace_are_abandoned(records: CompactionRecord
     assert "nobody" not in records.threads()
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_later_verdict_keeps_what_it_does_not_know(records: CompactionRecords, thread_id: str) -> None:
     """A committed row that turns out recovered keeps tokens, summary and cost; verdict and reason are the new."""
     key = begin(records, thread_id)
@@ -69,7 +64,6 @@ def test_a_later_verdict_keeps_what_it_does_not_know(records: CompactionRecords,
     assert (row.tokens_after, row.summary, row.seen) == (400, COMMITTED.summary, COMMITTED.seen)
 
 
-@pytest.mark.requirement("S0.6")
 def test_a_verdict_needs_an_attempt(records: CompactionRecords, thread_id: str) -> None:
     """Closing or committing what was never begun is an error and creates neither thread nor archive."""
     key = key_of(thread_id, talk(5))
@@ -80,7 +74,6 @@ def test_a_verdict_needs_an_attempt(records: CompactionRecords, thread_id: str) 
     assert thread_id not in records.threads()
 
 
-@pytest.mark.requirement("S0.48")
 def test_a_note_is_a_row_without_a_snapshot(records: CompactionRecords, thread_id: str) -> None:
     """What never began is in the ledger, closed at once; a second note of the same key replaces it."""
     key = key_of(thread_id, talk(5))
@@ -91,7 +84,6 @@ def test_a_note_is_a_row_without_a_snapshot(records: CompactionRecords, thread_i
     assert records.snapshot(key) is None
 
 
-@pytest.mark.requirement("S0.48")
 def test_a_noted_attempt_can_begin(records: CompactionRecords, thread_id: str) -> None:
     """An attempt that was put off and is made after all opens the noted row and has its snapshot."""
     key = key_of(thread_id, talk(5))
@@ -102,7 +94,6 @@ def test_a_noted_attempt_can_begin(records: CompactionRecords, thread_id: str) -
     assert records.snapshot(key) == talk(5)
 
 
-@pytest.mark.requirement("S0.48")
 def test_a_note_never_hides_an_attempt(records: CompactionRecords, thread_id: str) -> None:
     """A closed attempt stands against a later note of its key; an open one is closed by it."""
     key = begin(records, thread_id)
@@ -114,7 +105,6 @@ def test_a_note_never_hides_an_attempt(records: CompactionRecords, thread_id: st
     assert records.history(thread_id)[0].verdict == "committed"
 
 
-@pytest.mark.requirement("S4.42")
 def test_history_is_in_the_order_of_beginning_whatever_the_clock_says(
     records: CompactionRecords, thread_id: str
 ) -> None:
@@ -128,7 +118,6 @@ def test_history_is_in_the_order_of_beginning_whatever_the_clock_says(
     assert records.history("nobody") == []
 
 
-@pytest.mark.requirement("S0.34")
 def test_text_no_database_can_hold_is_shown_with_replacements(records: CompactionRecords, thread_id: str) -> None:
     """A NUL or an unpaired surrogate in what people read does not stop a rollback from being recorded."""
     key = begin(records, thread_id)
@@ -137,7 +126,6 @@ def test_text_no_database_can_hold_is_shown_with_replacements(records: Compactio
     assert (row.detail, row.summary) == ("a\ufffdb?c", "x" * 100_000)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_row_is_shown_in_one_line(records: CompactionRecords, thread_id: str) -> None:
     """What was tried, how it ended and the sizes, as far as they are known."""
     key = begin(records, thread_id)

@@ -60,7 +60,6 @@ def conversation(database: Database, thread_id: str) -> Conversation:
     return Conversation(database, thread_id)
 
 
-@pytest.mark.requirement("S2.51")
 def test_without_a_compaction_it_is_what_is_there(conversation: Conversation) -> None:
     """A thread that was never compacted, known to the records or not, is its messages."""
     assert conversation.transcript() == [HEADER]
@@ -69,7 +68,6 @@ def test_without_a_compaction_it_is_what_is_there(conversation: Conversation) ->
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_after_many_compactions_nothing_is_missing(conversation: Conversation) -> None:
     """Five compactions later the whole conversation is there once, in order, without a summary."""
     for keep in (4, 1, 6, 2, 3):
@@ -80,7 +78,6 @@ def test_after_many_compactions_nothing_is_missing(conversation: Conversation) -
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None:
     """A message clipped in the view, and dropped by a later compaction, is in the transcript as it was said."""
     conversation.talk(6)
@@ -94,7 +91,6 @@ def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None:
     """A message refused for its size is in the transcript in full, in its place, before and after compactions."""
     conversation.talk(2)
@@ -108,7 +104,6 @@ def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_refused_message_of_another_branch_stays_out(conversation: Conversation) -> None:
     """What was archived alone, and whose id neither state nor compactions know, is no part of this conversation."""
     conversation.talk(2)
@@ -116,7 +111,6 @@ def test_a_refused_message_of_another_branch_stays_out(conversation: Conversatio
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_the_application_deleted_stays_deleted(conversation: Conversation) -> None:
     """A message that a compaction kept and the application removed afterwards is not in the transcript."""
     conversation.talk(6)
@@ -127,7 +121,6 @@ def test_what_the_application_deleted_stays_deleted(conversation: Conversation) 
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_the_application_edited_appears_as_it_is_now(conversation: Conversation) -> None:
     """A kept message with new content has the new content, later also from the archive."""
     conversation.talk(6)
@@ -140,7 +133,6 @@ def test_what_the_application_edited_appears_as_it_is_now(conversation: Conversa
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_the_application_inserted_has_its_place(conversation: Conversation) -> None:
     """A message put between two kept ones, and one put before the header, stand there in the transcript."""
     conversation.talk(6)
@@ -151,14 +143,12 @@ def test_what_the_application_inserted_has_its_place(conversation: Conversation)
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_arrived_and_left_between_snapshots_has_its_place() -> None:
     """A message that was archived without ever being in a snapshot stands before the next one that it preceded."""
     one, two, three, four = talk(4)
     assert join([four], [[one, three]], [one, two, three], ()) == [one, two, three, four]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation) -> None:
     """From a fork before the last compaction, neither its archive nor its later messages are seen."""
     conversation.talk(6)
@@ -172,7 +162,6 @@ def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation)
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("verdict", ["recovered", "degraded_deterministic", "undone"])
 def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Conversation, verdict: str) -> None:
     """A state that rests on a compaction has its messages back, whatever the ledger was told later."""
@@ -181,7 +170,6 @@ def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Con
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_other_namespaces_are_apart(conversation: Conversation) -> None:
     """A message archived alone in another namespace does not replace one with the same id here."""
     conversation.talk(2)
@@ -189,14 +177,12 @@ def test_other_namespaces_are_apart(conversation: Conversation) -> None:
     assert conversation.transcript() == conversation.whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None:
     """A transcript joins by ids, so a message without one is named and not lost."""
     with pytest.raises(MessageError, match="human message has no id"):
         conversation.records.transcript(conversation.thread_id, "", [HumanMessage("x")], head=None)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("head", "expected"),
     [(None, []), ("a", ["a"]), ("c", ["a", "b", "c"]), ("missing", []), ("d", ["d"])],
@@ -207,7 +193,6 @@ def test_the_chain_runs_from_the_head_to_its_first_parent(head: str | None, expe
     assert chain(parents, head, "t") == expected
 
 
-@pytest.mark.requirement("S2.51")
 @given(st.data())
 def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObject) -> None:
     """However often a list grew and lost members to the archive, the join is everything ever said, in order."""
@@ -229,7 +214,6 @@ def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObj
     assert joined == talk(said)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("snapshots", "archived", "missing"),
     [({"a", "b"}, {"a"}, "archive row of compaction b"), ({"a"}, {"a", "b"}, "snapshot of compaction b")],
@@ -240,7 +224,6 @@ def test_half_of_what_a_commit_has_written_is_an_error(snapshots: set[str], arch
         check_complete(["a", "b"], snapshots, archived, "chat")
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_retention_has_erased_is_no_error() -> None:
     """Neither a compaction with snapshot and archive, nor one whose both are gone, nor one of another branch."""
     check_complete(["a", "b"], {"a", "c"}, {"a"}, "chat")

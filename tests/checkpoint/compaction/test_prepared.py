@@ -45,7 +45,6 @@ def told(records: CompactionRecords) -> list[tuple[str | None, str]]:
     return [(row.verdict, row.reason) for row in records.history(THREAD)]
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_thread_has_one_preparation(records: CompactionRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one is under way, and when it is ready, no other begins; one whose process died makes room."""
     assert claim(records, 1) is None
@@ -62,7 +61,6 @@ def test_a_thread_has_one_preparation(records: CompactionRecords, monkeypatch: p
     assert told(records)[1:] == [(PREPARED, "unused"), (PREPARED, "under_way")]
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_ends_late_changes_nothing(records: CompactionRecords) -> None:
     """A preparation that another process has given up does not come back."""
     claim(records, 1)
@@ -72,7 +70,6 @@ def test_what_ends_late_changes_nothing(records: CompactionRecords) -> None:
     assert records.preparation(THREAD, "") is None
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_commit_takes_the_preparation_with_its_cost(records: CompactionRecords) -> None:
     """In one transaction the row is gone, the ledger says so, and the cost is told once."""
     claim(records, 1)
@@ -85,7 +82,6 @@ def test_a_commit_takes_the_preparation_with_its_cost(records: CompactionRecords
     assert records.preparation(THREAD, "") is None
 
 
-@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize(
     ("endings", "refused"),
     [
@@ -107,7 +103,6 @@ def test_preparations_that_are_not_used_end_the_preparing(
     assert later == (refused if refused == "stale" else None)
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_preparation_that_a_compaction_overtook_does_not_begin(records: CompactionRecords) -> None:
     """The compaction began after the messages were read, and removes them itself."""
     records.begin(AttemptKey(THREAD, "", "base", 0, 0), [], now=30.0, **opening())
@@ -115,7 +110,6 @@ def test_a_preparation_that_a_compaction_overtook_does_not_begin(records: Compac
     assert claim(records, 1, now=31.0, since=30.5) is None
 
 
-@pytest.mark.requirement("S2.55")
 def test_after_stale_preparations_one_compaction_is_not_prepared(records: CompactionRecords) -> None:
     """Then another one may begin; if it goes stale too, the next compaction is not prepared either."""
 
@@ -132,7 +126,6 @@ def test_after_stale_preparations_one_compaction_is_not_prepared(records: Compac
     assert claim(records, 4, epoch=5, unused=99) is None
 
 
-@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize(
     ("now", "alive", "may"), [(9.0, True, True), (10.0, True, False), (9.0, False, False), (11.0, False, False)]
 )

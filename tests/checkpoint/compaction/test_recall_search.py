@@ -44,7 +44,6 @@ def first(records: CompactionRecords, thread_id: str, query: str, **options: Any
     return next(iter(found(records, thread_id, query, **options)), None)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("query", "first"),
     [
@@ -70,7 +69,6 @@ def test_the_right_message_is_found_first(records: CompactionRecords, thread_id:
     assert found(records, thread_id, query)[0] == first
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "query",
     [
@@ -98,7 +96,6 @@ def test_no_query_is_an_error(records: CompactionRecords, thread_id: str, query:
     assert first(records, thread_id, "oslo") == "m2"
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("handle", "is_one"),
     [
@@ -119,7 +116,6 @@ def test_a_handle_is_12_to_32_hexadecimal_digits(handle: str, *, is_one: bool) -
     assert recall_search.hash_prefix(handle) == (bytes.fromhex(handle) if is_one else None)
 
 
-@pytest.mark.requirement("S2.51")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40))
 @example("я")
@@ -137,7 +133,6 @@ def memory() -> CompactionRecords:
     return records
 
 
-@pytest.mark.requirement("S2.51")
 def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread_id: str, memory: Any) -> None:
     """The index is in memory, whatever holds the archive."""
     archive(records, thread_id)
@@ -145,7 +140,6 @@ def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread
         assert found(records, thread_id, query, limit=9) == found(memory, "t", query, limit=9)
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """A search reads the archive as it stands."""
     archive(records, thread_id, SAID[:2])
@@ -158,7 +152,6 @@ def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_
     assert records.recall(thread_id, one.handle) == SAID[2]
 
 
-@pytest.mark.requirement("S2.51")
 def test_of_two_messages_with_one_handle_the_first_archived_one_is_returned(
     records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +167,6 @@ def test_of_two_messages_with_one_handle_the_first_archived_one_is_returned(
     assert [one.message.id for one in records.by_handle(thread_id, handle(SAID[2]))] == ["m4"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) -> None:
     """To one compaction, to a time; the ends count. Messages beside a hit are found only inside that."""
     before, after = archive(records, thread_id, SAID[:4], now=5.0), archive(records, thread_id, SAID[4:], now=9.0)
@@ -186,7 +178,6 @@ def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) ->
     assert len(found(records, thread_id, "card user", limit=2)) == 2
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("speaker", "expected"),
     [("user", {"m0", "m4"}), ("assistant", {"m1", "m3"}), ("tool", {"m2"}), (None, {"m0", "m1", "m2", "m3", "m4"})],
@@ -201,14 +192,12 @@ def test_a_search_can_be_narrowed_to_a_speaker(
     assert found(records, thread_id, "reykjavik", speaker=speaker) == ([] if speaker else ["s"])
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_unknown_speaker_is_an_error(memory: CompactionRecords) -> None:
     """That names the speakers there are."""
     with pytest.raises(ValueError, match="'human' is none of 'user', 'assistant', 'tool'"):
         memory.search("t", "oslo", speaker="human")
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_message_beside_a_hit_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """The question's words stand in one message, the value in the next; two messages away, no further."""
     said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(9)]
@@ -234,7 +223,6 @@ CLIPPED = ToolMessage(
 )
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread_id: str) -> None:
     """Three words of the query stand in one message, its identifier in another; words come first without it."""
     words = HumanMessage("The teal parcel is at the harbor", id="words")
@@ -244,7 +232,6 @@ def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread
     assert found(records, thread_id, "teal parcel harbor left", limit=1) == ["words"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRecords, thread_id: str) -> None:
     """The search follows identifiers that occur in at most one of fifty messages, and only with `follow=True`."""
     about = AIMessage("The tulips are parcel PX-9, sent 2024-05-17", id="about")
@@ -258,7 +245,6 @@ def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRe
     assert found(records, thread_id, "xylophone", follow=True) == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
     """However many words of the query the summary has; it is found where no original holds a word."""
     first = archive(records, thread_id, SAID)
@@ -272,7 +258,6 @@ def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, th
     assert found(records, thread_id, "traveller", compaction_id=second) == ["summary-1"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, thread_id: str) -> None:
     """More of them than are asked for."""
     summaries: list[AnyMessage] = [SUMMARY.model_copy(update={"id": f"s{number}"}) for number in range(12)]
@@ -280,7 +265,6 @@ def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, 
     assert found(records, thread_id, "reservation ZK-4471 refund traveller", limit=2) == ["m0", "s11"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRecords, thread_id: str) -> None:
     """An answer that left the view in its turn holds the words too; another tool of that name is like any other."""
     text = f"[{handle(SAID[0])} human]\n{SAID[0].text}"
@@ -294,7 +278,6 @@ def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRec
     assert not {"a", "r"}.intersection(found(records, thread_id, "cancel reservation", limit=20))
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thread_id: str) -> None:
     """What was left of it says nothing more; alone, it is found."""
     archive(records, thread_id, [CLIPPED], now=9.0)
@@ -305,7 +288,6 @@ def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thre
     assert CLIPPED not in messages
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [("reservations", "m0"), ("refunded", "m3"), ("ending", "m3"), ("tests", "m5"), ("editing", "m5")],
@@ -318,7 +300,6 @@ def test_a_word_is_found_in_other_forms(
     assert first(records, thread_id, query) == expected
 
 
-@pytest.mark.requirement("S2.51")
 def test_words_are_stemmed_in_their_language(records: CompactionRecords, thread_id: str) -> None:
     """Several languages in one thread; a query may be in any of them."""
     said: list[AnyMessage] = [
@@ -335,7 +316,6 @@ def test_words_are_stemmed_in_their_language(records: CompactionRecords, thread_
     assert {name: first(records, thread_id, query) for name, query in asked.items()} == {name: name for name in asked}
 
 
-@pytest.mark.requirement("S2.51")
 def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id: str) -> None:
     """Each has its own words; one that is unknown has none."""
     archive(records, thread_id)
@@ -344,7 +324,6 @@ def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id
     assert found(records, thread_id + "-nobody", "oslo") == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
     """With its thread, and with an archive that is dropped."""
     archive(records, thread_id)
@@ -358,7 +337,6 @@ def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: 
     assert found(records, thread_id, "oslo") == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords, thread_id: str) -> None:
     """It holds nothing then, and what is still in the archive is found again."""
     archive(records, thread_id)
@@ -371,7 +349,6 @@ def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords
     assert first(records, thread_id, "oslo") == "m2"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
     """It has an archive of its own."""
     archive(records, thread_id)
@@ -382,7 +359,6 @@ def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str
     assert first(records, thread_id + "-copy", "oslo") == "m2"
 
 
-@pytest.mark.requirement("S2.51")
 def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     """The archive is decrypted to be read, and neither it nor its terms are on the disk."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
@@ -402,7 +378,6 @@ def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     assert b"ZK-4471" in b"".join(path.read_bytes() for path in tmp_path.glob("plain.db*"))
 
 
-@pytest.mark.requirement("S2.51")
 def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:
     """In packs and in rows of their own, behind hundreds of newer ones that hold the word too."""
     records.archive(thread_id, "", "old", [HumanMessage("teal teal", id="first")], now=1.0)
@@ -414,7 +389,6 @@ def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, th
     assert first(records, thread_id, "250") == "n250"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_message_is_read_once_for_the_index(
     records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,7 +405,6 @@ def test_a_message_is_read_once_for_the_index(
     assert read == ["m4", "m5", "m6"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_indexes_stay_within_their_bytes(monkeypatch: pytest.MonkeyPatch, memory: CompactionRecords) -> None:
     """All threads share the limit; the index that was searched longest ago is dropped, and built again when asked."""
     indexes = SearchIndexes(max_bytes=1)
@@ -459,7 +432,6 @@ def test_indexes_stay_within_their_bytes(monkeypatch: pytest.MonkeyPatch, memory
     assert "m2" in read
 
 
-@pytest.mark.requirement("S2.51")
 def test_no_index_outlives_its_thread(records: CompactionRecords, thread_id: str) -> None:
     """Not one that this process erases, nor one that another process erases while this one searches others."""
     INDEXES._begin()
@@ -480,7 +452,6 @@ def test_no_index_outlives_its_thread(records: CompactionRecords, thread_id: str
     assert len(INDEXES) == 0
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_thread_that_was_erased_and_begun_again_has_a_new_index(records: CompactionRecords, thread_id: str) -> None:
     """Its sequence numbers begin anew."""
     archive(records, thread_id)
@@ -490,7 +461,6 @@ def test_a_thread_that_was_erased_and_begun_again_has_a_new_index(records: Compa
     assert found(records, thread_id, "oslo") == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_sqlite_without_full_text_search_is_named(
     memory: CompactionRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +470,6 @@ def test_an_sqlite_without_full_text_search_is_named(
         memory.search("t", "oslo")
 
 
-@pytest.mark.requirement("S2.51")
 def test_many_threads_search_at_once(memory: CompactionRecords) -> None:
     """One index serves them in turn."""
     with ThreadPoolExecutor(8) as pool:
@@ -508,7 +477,6 @@ def test_many_threads_search_at_once(memory: CompactionRecords) -> None:
     assert hits == ["m2"] * 40
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_score_of_a_message_is_the_sum_over_the_words_of_the_query(
     records: CompactionRecords, thread_id: str
 ) -> None:

@@ -3,7 +3,6 @@ import pytest
 from langgraph_compaction.checkpoint.compaction.search_terms import identifier_terms, language_of, query_terms, terms
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -30,7 +29,6 @@ def test_terms_are_what_a_person_would_look_for(text: str, found: list[str]) -> 
     assert terms(text) == found
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -46,7 +44,6 @@ def test_identifiers_are_told_from_words(text: str, found: list[str]) -> None:
     assert set(found) <= set(terms(text))
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -63,7 +60,6 @@ def test_the_language_of_a_text_is_told_by_its_frequent_words(text: str, languag
     assert language_of(text) == language
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
     """In each language of the thread; every word is stemmed in each of them."""
     assert query_terms("What is the status of my reservations?", ["en"]) == ["status", "reserv"]
@@ -71,7 +67,6 @@ def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
     assert query_terms("who are you", ["en"]) == ["who", "are", "you"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_only_the_start_of_a_long_text_is_compared() -> None:
     """Its first 20,000 tokens."""
     assert terms("a " * 30_000) == ["a"] * 20_000

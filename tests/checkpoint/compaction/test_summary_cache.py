@@ -9,7 +9,6 @@ from langgraph_compaction.checkpoint.compaction.attempt import Outcome, SummaryR
 from tests.checkpoint.samples import SUMMARY, begin, key_of, opening, talk
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_summary_is_found_for_its_input_and_rung_only(records: CompactionRecords, thread_id: str) -> None:
     """A summary that was paid for comes back exactly, for the same thread, namespace, level and input alone."""
     key = begin(records, thread_id)
@@ -27,7 +26,6 @@ def test_a_summary_is_found_for_its_input_and_rung_only(records: CompactionRecor
         assert records.find_summary(other, input_digest=SUMMARY.input_digest) is None
 
 
-@pytest.mark.requirement("S2.55")
 def test_a_summary_serves_the_attempt_that_is_made_again(records: CompactionRecords, thread_id: str) -> None:
     """An attempt on more messages, made after one that died, finds the newest summary of the same input."""
     first, second = begin(records, thread_id, 5), begin(records, thread_id, 6)
@@ -39,7 +37,6 @@ def test_a_summary_serves_the_attempt_that_is_made_again(records: CompactionReco
     assert found == replace(SUMMARY, text="newer")
 
 
-@pytest.mark.requirement("S0.25")
 @pytest.mark.parametrize("verdict", ["rejected_inflated", "rejected_facts_lost"])
 def test_a_summary_that_the_gate_rejected_is_not_used_again(
     records: CompactionRecords, thread_id: str, verdict: str
@@ -52,7 +49,6 @@ def test_a_summary_that_the_gate_rejected_is_not_used_again(
         assert records.find_summary(later, input_digest=SUMMARY.input_digest) is None
 
 
-@pytest.mark.requirement("S2.55")
 def test_an_attempt_may_pay_for_several_summaries(records: CompactionRecords, thread_id: str) -> None:
     """Chunks and retries have other inputs and are kept beside each other; the same input is replaced."""
     key = begin(records, thread_id)
@@ -63,7 +59,6 @@ def test_an_attempt_may_pay_for_several_summaries(records: CompactionRecords, th
     assert [records.find_summary(key, input_digest=f"{n:032x}") for n in range(3)] == [kept[3], kept[1], kept[2]]
 
 
-@pytest.mark.requirement("S0.25", "S2.55")
 def test_a_summary_replaces_no_other(records: CompactionRecords, thread_id: str) -> None:
     """One of another thread, of another attempt or of another input stays, with what it cost."""
     key, fork = begin(records, thread_id), begin(records, thread_id, 6)

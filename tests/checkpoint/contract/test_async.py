@@ -58,7 +58,6 @@ async def conversation(graph: Any, thread_id: str, durability: str) -> list[Any]
     return [(each.values, each.next, each.metadata["source"], each.metadata["step"]) for each in states]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 async def test_threads_that_run_at_once_see_what_each_sees_alone(
     asaver: Any, thread_id: str, durability: str
@@ -70,7 +69,6 @@ async def test_threads_that_run_at_once_see_what_each_sees_alone(
     assert found == [expected] * 8
 
 
-@pytest.mark.requirement("S3.21")
 async def test_the_event_loop_goes_on_while_a_put_waits(asaver: Any, thread_id: str) -> None:
     """While another writer holds the thread, other work on the loop is done; then the put is, too."""
     versions = {"x": 1}
@@ -97,7 +95,6 @@ async def test_the_event_loop_goes_on_while_a_put_waits(asaver: Any, thread_id: 
     assert (found.config, found.parent_config) == (later, head)
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_put_that_is_cancelled_is_stored_whole_or_not_at_all(asaver: Any, thread_id: str) -> None:
     """A task that is cancelled in a put leaves a saver that works, and no half of a checkpoint."""
     values = {"messages": talk(5), "x": 1}
@@ -113,7 +110,6 @@ async def test_a_put_that_is_cancelled_is_stored_whole_or_not_at_all(asaver: Any
     assert len({each.config["configurable"]["checkpoint_id"] for each in found}) == len(found)
 
 
-@pytest.mark.requirement("S3.21")
 def test_one_saver_serves_one_event_loop_after_another(session_url: Callable[[str], str], thread_id: str) -> None:
     """A saver that was opened outside of any loop is used by several loops in turn."""
     saver = AsyncSQLAlchemySaver(session_url("sqlite"))

@@ -86,7 +86,6 @@ def failing(engine: sa.Engine, number: int) -> Generator[list[str]]:
         yield sent
 
 
-@pytest.mark.requirement("S3.19")
 @pytest.mark.parametrize(
     "call", [put, put_writes, delete_thread, delete_for_runs, copy_thread, prune], ids=lambda call: call.__name__
 )
@@ -170,7 +169,6 @@ def test_a_refused_row_undoes_the_whole_call(
     assert whole(saver, thread_id) == before
 
 
-@pytest.mark.requirement("S3.19")
 def test_a_write_that_cannot_be_serialized_stores_none(saver: Saver, thread_id: str) -> None:
     """Of a task's writes either all are stored or none is, also where one has no serialized form."""
     head = Steps(saver, thread_id).put({"x": 1})
@@ -179,7 +177,6 @@ def test_a_write_that_cannot_be_serialized_stores_none(saver: Saver, thread_id: 
     assert writes_of(saver, head) == []
 
 
-@pytest.mark.requirement("S3.19")
 def test_a_value_that_cannot_be_serialized_stores_no_checkpoint(saver: Saver, thread_id: str) -> None:
     """A checkpoint with a value that has no serialized form is refused as a whole, and the thread goes on."""
     steps = Steps(saver, thread_id)

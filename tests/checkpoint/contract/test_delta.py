@@ -114,7 +114,6 @@ def config_of(thread_id: str, kind: str) -> RunnableConfig:
     return {"configurable": {"thread_id": f"{thread_id}-{kind}"}}
 
 
-@pytest.mark.requirement("S3.21")
 def test_every_state_is_that_of_a_channel_kept_whole(saver: Saver, thread_id: str, story: Story) -> None:
     """Each checkpoint has the same values whether a channel is rebuilt or stored whole, forks included."""
     graphs = [(graph_of(state, saver), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
@@ -124,7 +123,6 @@ def test_every_state_is_that_of_a_channel_kept_whole(saver: Saver, thread_id: st
     assert delta == plain
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_history_of_a_channel_is_what_the_walk_finds(saver: Saver, thread_id: str, story: Story) -> None:
     """A saver's own way to a channel's history gives what going from parent to parent gives."""
     config = config_of(thread_id, "Delta")
@@ -136,7 +134,6 @@ def test_the_history_of_a_channel_is_what_the_walk_finds(saver: Saver, thread_id
     assert saver.get_delta_channel_history(config=config, channels=[]) == {}
 
 
-@pytest.mark.requirement("S3.21")
 def test_pruning_keeps_what_a_rebuilt_channel_holds(pruner: Saver, thread_id: str, story: Story) -> None:
     """After all but the latest checkpoint went, the latest has its values, and the thread goes on from them."""
     graphs = [(graph_of(state, pruner), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]

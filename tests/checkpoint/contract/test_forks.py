@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base.id import uuid6
 
@@ -19,20 +18,17 @@ def two_forks(saver: Saver, thread_id: str, values: list[Any]) -> list[Any]:
     return [values_of(saver, fork)["x"] for fork in forks]
 
 
-@pytest.mark.requirement("S3.21")
 def test_forks_that_share_a_version_number_keep_their_values(saver: Saver, thread_id: str) -> None:
     """Two children of one checkpoint, both at the same version of a channel, are read with their own values."""
     assert two_forks(saver, thread_id, ["left", "right"]) == ["left", "right"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_forks_of_messages_that_share_a_version_number_keep_them(saver: Saver, thread_id: str) -> None:
     """The same holds for lists of messages."""
     values = [talk(3), [*talk(2), *talk(1, start=7)]]
     assert two_forks(saver, thread_id, values) == values
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_fork_knows_its_parent(saver: Saver, thread_id: str) -> None:
     """Each checkpoint names the one it was put on, and the first names none."""
     steps = Steps(saver, thread_id)
@@ -44,7 +40,6 @@ def test_a_fork_knows_its_parent(saver: Saver, thread_id: str) -> None:
     assert parents == {id_of(root): None, id_of(left): root, id_of(right): root, id_of(leaf): left}
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_a_step_did_not_change_is_still_there(saver: Saver, thread_id: str) -> None:
     """A checkpoint has its whole state, though only the changed channels were named as new."""
     steps = Steps(saver, thread_id)
@@ -53,7 +48,6 @@ def test_what_a_step_did_not_change_is_still_there(saver: Saver, thread_id: str)
     assert values_of(saver, steps.put({})) == {"messages": talk(5), "x": 2, "empty": []}
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_channel_that_became_empty_has_no_value(saver: Saver, thread_id: str) -> None:
     """A channel with a new version and no value is absent, and stays readable in the checkpoint before."""
     full = saver.put(where(thread_id), checkpoint({"a": 1, "b": 2}, {"a": 1, "b": 1}), {}, {"a": 1, "b": 1})
@@ -62,7 +56,6 @@ def test_a_channel_that_became_empty_has_no_value(saver: Saver, thread_id: str) 
     assert values_of(saver, full) == {"a": 1, "b": 2}
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> None:
     """What was put last is the latest and is listed first, though its id is smaller than an older one."""
     earlier, later = str(uuid6()), str(uuid6())
@@ -77,7 +70,6 @@ def test_a_clock_that_steps_back_hides_nothing(saver: Saver, thread_id: str) -> 
     assert ids(saver.list(where(thread_id), limit=1)) == [earlier]
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_same_checkpoint_put_again_is_one_checkpoint(saver: Saver, thread_id: str) -> None:
     """A put repeated, as after a lost answer, leaves one checkpoint, its writes and the latest as they were."""
     steps = Steps(saver, thread_id)
@@ -93,7 +85,6 @@ def test_the_same_checkpoint_put_again_is_one_checkpoint(saver: Saver, thread_id
     assert writes_of(saver, head) == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_checkpoint_put_again_with_other_metadata_takes_them(saver: Saver, thread_id: str) -> None:
     """The last put of an id says what its metadata are, and a filter finds them."""
     steps = Steps(saver, thread_id)
@@ -104,7 +95,6 @@ def test_a_checkpoint_put_again_with_other_metadata_takes_them(saver: Saver, thr
     assert ids(saver.list(where(thread_id), filter={"note": "first"})) == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_read_is_not_what_is_stored(saver: Saver, thread_id: str) -> None:
     """A caller may change what it read, messages and all, and a later read still gives what was put."""
     head = Steps(saver, thread_id).put({"messages": talk(4), "nested": {"list": [1]}}, note={"deep": [1]})
@@ -122,7 +112,6 @@ def test_what_is_read_is_not_what_is_stored(saver: Saver, thread_id: str) -> Non
         found.pending_writes[1][2]["list"].append(2)
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_caller_keeps_what_it_put(saver: Saver, thread_id: str) -> None:
     """What a caller changes after a put is not in the checkpoint, and a put changes nothing of the caller's."""
     values = {"messages": talk(3), "nested": {"list": [1]}}

@@ -22,7 +22,6 @@ def opened(saver: Saver, thread_id: str) -> Generator[Iterator[CheckpointTuple]]
         yield found
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_list_may_be_read_between(saver: Saver, thread_id: str) -> None:
     """Inside a loop over `list` each checkpoint can be read by its own config."""
     steps = Steps(saver, thread_id)
@@ -34,7 +33,6 @@ def test_a_list_may_be_read_between(saver: Saver, thread_id: str) -> None:
     assert len(pairs) == 4
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_list_may_be_written_between(saver: Saver, thread_id: str) -> None:
     """Inside a loop over `list` the thread can be written to, and the loop still ends and shows what there was."""
     steps = Steps(saver, thread_id)
@@ -54,7 +52,6 @@ def test_a_list_may_be_written_between(saver: Saver, thread_id: str) -> None:
     assert [each for each in seen if each in stored] == stored[::-1]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_list_left_open_holds_nobody_up(saver: Saver, thread_id: str) -> None:
     """A caller that takes the first of a list and keeps it open does not keep others from writing."""
     steps = Steps(saver, thread_id)
@@ -77,7 +74,6 @@ def stored(saver: Saver, thread_id: str) -> list[tuple[RunnableConfig, dict[str,
     return found
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "wanted", [None, {}, {"source": "loop"}, {"source": "loop", "step": 1}, {"even": False}, {"unknown": 1}]
 )
@@ -104,7 +100,6 @@ def test_filter_before_and_limit_go_together(
         assert ids(found) == expected[:limit], (namespace, before, limit)
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_list_without_a_namespace_goes_through_all_of_them(
     saver: Saver, thread_id: str, stored: list[tuple[RunnableConfig, dict[str, Any]]]
 ) -> None:
@@ -116,7 +111,6 @@ def test_a_list_without_a_namespace_goes_through_all_of_them(
     assert ids(saver.list(everywhere, before=stored[4][0])) == newest_first[6:]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_config_with_a_checkpoint_lists_that_one(
     saver: Saver, thread_id: str, stored: list[tuple[RunnableConfig, dict[str, Any]]]
 ) -> None:
@@ -127,7 +121,6 @@ def test_a_config_with_a_checkpoint_lists_that_one(
     assert ids(saver.list(where(thread_id, id_of(config), namespace="inner:1"))) == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_no_config_lists_every_thread(saver: Saver, thread_id: str) -> None:
     """Without a config the filter alone says what is found, in all threads and namespaces."""
     expected = {
@@ -139,7 +132,6 @@ def test_no_config_lists_every_thread(saver: Saver, thread_id: str) -> None:
     assert len(ids(saver.list(None, filter={"mark": thread_id}, limit=3))) == 3
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_long_list_is_whole(saver: Saver, thread_id: str) -> None:
     """Two hundred checkpoints are listed without a gap, and the few among them that match are found."""
     steps = Steps(saver, thread_id)
@@ -152,7 +144,6 @@ def test_a_long_list_is_whole(saver: Saver, thread_id: str) -> None:
     assert ids(saver.list(where(thread_id), filter={"third": True}, before=middle, limit=1)) == [stored[73]]
 
 
-@pytest.mark.requirement("S2.51")
 def test_before_takes_an_id_that_is_not_stored(saver: Saver, thread_id: str) -> None:
     """Where the checkpoint that a page ended with has gone, the next page is found by its id."""
     steps = Steps(saver, thread_id)
@@ -162,7 +153,6 @@ def test_before_takes_an_id_that_is_not_stored(saver: Saver, thread_id: str) -> 
     assert ids(saver.list(where(thread_id), before=where(thread_id, gone))) == [older]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("erase", ["delete_thread", "prune"])
 def test_a_thread_may_be_erased_while_it_is_listed(ours: Any, thread_id: str, erase: str) -> None:
     """A loop over a list ends without an error, though what it would have shown next has gone."""
@@ -175,7 +165,6 @@ def test_a_thread_may_be_erased_while_it_is_listed(ours: Any, thread_id: str, er
     assert seen == stored[::-1][: len(seen)]
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_unknown_thread_has_nothing(saver: Saver, thread_id: str) -> None:
     """Asking for a thread that is not there finds nothing and makes nothing."""
     assert saver.get_tuple(where(thread_id)) is None
@@ -198,7 +187,6 @@ VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_filter_takes_any_value(saver: Saver, thread_id: str, value: Any) -> None:
     """A value of any JSON kind is found by itself and by nothing else."""
@@ -209,7 +197,6 @@ def test_a_filter_takes_any_value(saver: Saver, thread_id: str, value: Any) -> N
     assert ids(saver.list(where(thread_id), filter={"key": value})) == [wanted]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("value", [{"a": 1, "b": 2}, {"a": 1, "c": [1]}], ids=repr)
 def test_a_filter_wants_the_whole_value(saver: Saver, thread_id: str, value: Any) -> None:
     """A filter is equality: a part of a nested value does not match the whole."""
@@ -217,7 +204,6 @@ def test_a_filter_wants_the_whole_value(saver: Saver, thread_id: str, value: Any
     assert ids(saver.list(where(thread_id), filter={"key": {"a": 1}})) == []
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("key", ["a.b", "step') OR 1=1 --", 'x"y', "$", "% _ *", "世界", "a' = 'a"])
 def test_a_filter_key_is_a_name_and_nothing_else(saver: Saver, thread_id: str, key: str) -> None:
     """A key that reads like SQL or like a path matches the metadata of exactly that name."""

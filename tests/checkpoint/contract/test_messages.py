@@ -33,7 +33,6 @@ SHAPES: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_messages_come_back_wherever_they_stand(saver: Saver, thread_id: str, shape: str) -> None:
     """Messages in a channel, in a write, in what is sent to a node or deeper come back equal and in order."""
@@ -44,7 +43,6 @@ def test_messages_come_back_wherever_they_stand(saver: Saver, thread_id: str, sh
     assert writes_of(saver, head) == [("task", "x", value), ("task", "y", talk(4))]
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_id_may_name_two_messages(saver: Saver, thread_id: str) -> None:
     """A message that was replaced under its id has its old form in the old checkpoint, its new one in the new."""
     steps = Steps(saver, thread_id)
@@ -57,7 +55,6 @@ def test_an_id_may_name_two_messages(saver: Saver, thread_id: str) -> None:
     ]
 
 
-@pytest.mark.requirement("S3.21")
 def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: str) -> None:
     """Each checkpoint has its own list, whatever was removed, put in between, replaced or put back."""
     base = talk(400)
@@ -78,7 +75,6 @@ def test_lists_may_shrink_grow_and_change_their_order(saver: Saver, thread_id: s
     assert [values_of(saver, head)["messages"] for head in heads] == lists
 
 
-@pytest.mark.requirement("S3.21")
 def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: str) -> None:
     """A list of which every other message was removed is whole after its past went, in the copy too."""
     steps = Steps(ours, thread_id)
@@ -95,7 +91,6 @@ def test_lists_in_many_pieces_outlive_pruning_and_copying(ours: Any, thread_id: 
     assert values_of(ours, where(f"{thread_id}-copy")) == before
 
 
-@pytest.mark.requirement("S3.21")
 def test_puts_at_the_same_time_mix_nothing_up(saver: Saver, thread_id: str) -> None:
     """Branches of a thread that are written at the same time, with messages in common, are each read as put."""
     root = Steps(saver, thread_id).put({"messages": talk(70)})
@@ -208,7 +203,6 @@ def same(left: Any, right: Any) -> bool:
     return repr(left) == repr(right)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("grown", [False, True], ids=["same list", "grown copy"])
 def test_a_message_changed_in_place_is_stored_changed(
@@ -227,7 +221,6 @@ def test_a_message_changed_in_place_is_stored_changed(
     assert same(values_of(detecting, first)["messages"], [*talk(70), *rich(), *talk(5, start=70)])
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("written", [False, True], ids=["read", "written"])
 def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
@@ -247,7 +240,6 @@ def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
     assert same(writes_of(detecting, first), [("task", "messages", rich())])
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_change_while_a_put_runs_is_not_lost(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A message that is changed in the middle of a put is stored changed by the next one at the latest."""
     messages: list[Any] = talk(4)
@@ -263,7 +255,6 @@ def test_a_change_while_a_put_runs_is_not_lost(our_detecting_kind: Kind, opened:
     assert values_of(ours, steps.put({"messages": messages}))["messages"] == messages
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_clone_and_its_origin_know_the_same(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A saver and the copy that `with_allowlist` makes may be used in turn, also on messages changed in place."""
     saver = opened(our_detecting_kind)
@@ -281,7 +272,6 @@ def test_a_clone_and_its_origin_know_the_same(our_detecting_kind: Kind, opened: 
     assert values_of(clone, head)["messages"] == messages
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("erase", ["delete_thread", "prune"])
 def test_another_saver_may_erase_what_this_one_remembers(
     our_kind: Kind, opened: Opened, thread_id: str, erase: str

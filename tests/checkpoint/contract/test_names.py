@@ -11,7 +11,6 @@ from tests.checkpoint.contract.steps import Steps, checkpoint, id_of, ids, read,
 ALIKE = ["a", "A", "ä", "a ", " a", "á", "a%", "a_", "a'", 'a"', "a\\", "\U0001f600", "a/b:c|d", "0", "00"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_threads_with_similar_names_are_different_threads(saver: Saver, thread_id: str) -> None:
     """Case, accents, blanks and signs count in the id of a thread."""
     for name in ALIKE:
@@ -22,7 +21,6 @@ def test_threads_with_similar_names_are_different_threads(saver: Saver, thread_i
     assert [values_of(saver, where(f"{thread_id}{name}"))["x"] for name in ALIKE[1:]] == ALIKE[1:]
 
 
-@pytest.mark.requirement("S3.21")
 def test_namespaces_with_similar_names_are_different(saver: Saver, thread_id: str) -> None:
     """The same holds for the namespaces of a thread."""
     heads = [Steps(saver, thread_id, name).put({"x": name}) for name in ALIKE]
@@ -30,7 +28,6 @@ def test_namespaces_with_similar_names_are_different(saver: Saver, thread_id: st
     assert [ids(saver.list(where(thread_id, namespace=name))) for name in ALIKE] == [[id_of(head)] for head in heads]
 
 
-@pytest.mark.requirement("S3.21")
 def test_tasks_and_channels_with_similar_names_are_different(saver: Saver, thread_id: str) -> None:
     """The same holds for tasks, their paths and channels."""
     head = Steps(saver, thread_id).put({name: name for name in ALIKE})
@@ -42,7 +39,6 @@ def test_tasks_and_channels_with_similar_names_are_different(saver: Saver, threa
     ]
 
 
-@pytest.mark.requirement("S3.21")
 def test_long_names_are_kept_whole(saver: Saver, thread_id: str) -> None:
     """Subgraphs nine deep have namespaces and task paths of many characters, which differ at their end."""
     deep = "|".join(f"a_subgraph_with_a_name:{thread_id[-36:]}" for _ in range(9))
@@ -53,7 +49,6 @@ def test_long_names_are_kept_whole(saver: Saver, thread_id: str) -> None:
     assert [values_of(saver, where(thread_id, namespace=deep + end))["x"] for end in ("1", "2")] == ["1", "2"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_number_may_name_a_thread(saver: Saver, thread_id: str) -> None:
     """A thread id that is a number is the thread of that text, to all methods alike."""
     number = int(thread_id.removeprefix("thread-").replace("-", ""), 16) % 10**15
@@ -64,7 +59,6 @@ def test_a_number_may_name_a_thread(saver: Saver, thread_id: str) -> None:
     assert ids(saver.list(config)) == [id_of(head)]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", ["1", "not-a-uuid", "Z" * 100, "\U0001f600"])
 def test_a_checkpoint_id_may_be_any_text(saver: Saver, thread_id: str, name: str) -> None:
     """Ids that are no UUIDs are kept as they are."""
@@ -78,7 +72,6 @@ def test_a_checkpoint_id_may_be_any_text(saver: Saver, thread_id: str, name: str
     assert ids(saver.list(where(thread_id))) == [name, "0"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_everything_in_a_checkpoint_comes_back(saver: Saver, thread_id: str) -> None:
     """Versions of each kind, what nodes have seen, updated channels, time and form are those that were put."""
     versions: dict[str, Any] = {"a": 3, "b": "00000000000000000000000000000002.0.5", "c": 2**40}
@@ -91,7 +84,6 @@ def test_everything_in_a_checkpoint_comes_back(saver: Saver, thread_id: str) -> 
     assert found.metadata == {"source": "loop", "step": 3, "parents": {"": "x"}}
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_the_config_says_is_in_the_metadata(saver: Saver, thread_id: str) -> None:
     """Metadata and settings of the config are kept with a checkpoint, and can be filtered by."""
     config = where(thread_id)

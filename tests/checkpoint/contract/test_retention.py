@@ -22,7 +22,6 @@ def timed(our_kind: Kind, opened: Opened, clock: Clock) -> Any:
     return opened(our_kind, now=clock)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_nobody_writes_to_is_swept(timed: Any, clock: Clock, thread_id: str) -> None:
     """After so many seconds without a put or a put_writes a thread is erased; reading does not prolong its life."""
     names = [f"{thread_id}-{number}" for number in range(4)]
@@ -53,7 +52,6 @@ def line(saver: Saver, thread_id: str, namespace: str = "") -> list[RunnableConf
     return heads
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 100])
 def test_the_last_so_many_checkpoints_are_kept(ours: Any, thread_id: str, count: int) -> None:
     """`keep_last` keeps that many of each namespace with all their state; other threads stay as they are."""
@@ -77,7 +75,6 @@ def ids_of(configs: list[RunnableConfig]) -> list[str]:
     return [id_of(config) for config in configs]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("count", [0, -1])
 def test_nothing_to_keep_is_no_way_to_prune(ours: Any, thread_id: str, count: int) -> None:
     """`keep_last` below one is refused: to erase a thread has a name of its own."""
@@ -87,7 +84,6 @@ def test_nothing_to_keep_is_no_way_to_prune(ours: Any, thread_id: str, count: in
     assert ids(ours.list(where(thread_id))) == ids_of(heads)[::-1]
 
 
-@pytest.mark.requirement("S3.21")
 def test_young_checkpoints_are_kept(timed: Any, clock: Clock, thread_id: str) -> None:
     """`older_than` keeps what is younger, and the latest however old it is."""
     steps = Steps(timed, thread_id)
@@ -102,7 +98,6 @@ def test_young_checkpoints_are_kept(timed: Any, clock: Clock, thread_id: str) ->
     assert ids(timed.list(where(thread_id))) == ids_of(heads)[:2:-1]
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_was_pruned_can_be_said_again(pruner: Saver, thread_id: str) -> None:
     """Messages that went with their checkpoints are stored again where they come again."""
     steps = Steps(pruner, thread_id)
@@ -116,7 +111,6 @@ def test_what_was_pruned_can_be_said_again(pruner: Saver, thread_id: str) -> Non
     assert values_of(pruner, where(thread_id))["messages"] == talk(200)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_fork_loses_nothing_to_the_pruning_of_the_other(pruner: Saver, thread_id: str) -> None:
     """The latest checkpoint is kept though it stands on an old branch, with messages of before the fork."""
     steps = Steps(pruner, thread_id)
@@ -130,7 +124,6 @@ def test_a_fork_loses_nothing_to_the_pruning_of_the_other(pruner: Saver, thread_
     assert values_of(pruner, where(thread_id))["messages"] == branch
 
 
-@pytest.mark.requirement("S3.21")
 def test_pruning_what_is_not_there_is_no_error(pruner: Saver, thread_id: str) -> None:
     """An unknown thread is neither an error nor made; one text for a list of ids is an error."""
     pruner.prune([thread_id], strategy="keep_latest")
@@ -142,7 +135,6 @@ def test_pruning_what_is_not_there_is_no_error(pruner: Saver, thread_id: str) ->
         pruner.prune([thread_id], strategy="keep_all")
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_delta_channel_that_was_never_written_holds_nothing_back(ours: Any, thread_id: str) -> None:
     """Pruning keeps only the ancestors that a delta channel is rebuilt from: none, if nothing was written to it."""
     builder = StateGraph(Delta)
@@ -158,7 +150,6 @@ def test_a_delta_channel_that_was_never_written_holds_nothing_back(ours: Any, th
     assert graph.get_state(config).values["turn"] == 5
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_delta_channel_keeps_only_what_it_is_rebuilt_from(ours: Any, thread_id: str) -> None:
     """After many turns a pruned thread holds the steps since the last whole value, not all of them."""
     config = config_of(thread_id, "Delta")
@@ -171,7 +162,6 @@ def test_a_delta_channel_keeps_only_what_it_is_rebuilt_from(ours: Any, thread_id
     assert len(list(ours.list(config))) < 20
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_copy_rebuilds_its_delta_channels(ours: Any, thread_id: str) -> None:
     """A copied thread has every state of its source, the values rebuilt from writes too."""
     config, copied = config_of(thread_id, "Delta"), config_of(thread_id, "copy")
@@ -186,7 +176,6 @@ def test_a_copy_rebuilds_its_delta_channels(ours: Any, thread_id: str) -> None:
     assert len(graph.get_state(copied).values["notes"]) == 25
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("first", ["source", "target"])
 def test_a_copy_lives_by_itself(ours: Any, thread_id: str, first: str) -> None:
     """A copy has every checkpoint and write, and neither thread sees what later happens to the other."""
@@ -214,7 +203,6 @@ def test_a_copy_lives_by_itself(ours: Any, thread_id: str, first: str) -> None:
     assert held(kept)[1:7] == before[:6]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_copy_is_not_put_on_top_of_another_thread(ours: Any, thread_id: str) -> None:
     """To copy into a thread that holds something is an error, and both stay as they were."""
     line(ours, thread_id)
@@ -224,7 +212,6 @@ def test_a_copy_is_not_put_on_top_of_another_thread(ours: Any, thread_id: str) -
     assert ids(ours.list(where(f"{thread_id}-2"))) == [id_of(head)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_erasing_a_run_leaves_the_others(ours: Any, thread_id: str) -> None:
     """Checkpoints of other runs keep their state, their writes and a parent that is there."""
     steps = Steps(ours, thread_id)
@@ -265,7 +252,6 @@ def asking(saver: Saver, depth: int) -> Any:
     return inner
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_question_inside_a_subgraph_survives_pruning(pruner: Saver, thread_id: str, depth: int) -> None:
     """A run that waits for an answer, however deep, goes on after all but the latest checkpoints went."""
@@ -285,7 +271,6 @@ def test_a_question_inside_a_subgraph_survives_pruning(pruner: Saver, thread_id:
     assert len(list(pruner.list(config))) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_copy_is_named_in_its_metadata(ours: Any, thread_id: str) -> None:
     """Where metadata says which thread it is of, a copy's says its own, so that a filter finds the right one."""
     config = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}

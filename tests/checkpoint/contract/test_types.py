@@ -71,14 +71,12 @@ def keeps(saver: Saver, thread_id: str, value: Any) -> None:
     assert repr(writes_of(saver, head)) == repr([("task", "x", value), ("task", "nested", [value])])
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_it_was(saver: Saver, thread_id: str, name: str) -> None:
     """Whatever may be stored comes back equal and of its type."""
     keeps(saver, thread_id, VALUES[name])
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("value", ["a \0 b", float("-inf"), float("nan")], ids=repr)
 def test_a_value_that_json_does_not_know_comes_back(saver: Saver, thread_id: str, value: Any) -> None:
     """A text with a NUL in it, an infinite number and one that is none are values like others."""
@@ -129,7 +127,6 @@ FOREIGN: dict[str, Any] = {
 STRICT = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_class_that_is_not_allowed_never_becomes_another_value(
     kind: Kind, opened: Opened, thread_id: str, name: str
@@ -144,7 +141,6 @@ def test_a_class_that_is_not_allowed_never_becomes_another_value(
         assert repr(values_of(saver, head)) == repr({"x": FOREIGN[name]})
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_class_that_is_not_allowed_is_named_and_nothing_is_stored(ours: Any, thread_id: str, name: str) -> None:
     """A put and a put_writes of such a class are errors that name it, and the thread stays as it was."""
@@ -161,7 +157,6 @@ def test_a_class_that_is_not_allowed_is_named_and_nothing_is_stored(ours: Any, t
     assert ids(ours.list(where(thread_id))) == [id_of(head)]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "name", ["dataclass", "pydantic", "named tuple", "enum", "message", "among messages", "sent"]
 )
@@ -177,7 +172,6 @@ def test_a_class_that_is_allowed_comes_back(our_kind: Kind, opened: Opened, thre
         read(saver, head)
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_allowlist_holds_for_the_clone_alone(ours: Any, thread_id: str) -> None:
     """`with_allowlist` gives a saver that takes the class; the saver it was made from still refuses it."""
     clone = ours.with_allowlist([(Order.__module__, "Order")])
@@ -189,7 +183,6 @@ def test_an_allowlist_holds_for_the_clone_alone(ours: Any, thread_id: str) -> No
         read(ours, head)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_that_would_need_pickle_is_refused(ours: Any, thread_id: str) -> None:
     """A value without a serialized form is an error at the put; there is no pickle to fall back on."""
     for value in (lambda: None, object(), {"f": open}, 2**70, complex(1, 2), PurePosixPath("a/b")):

@@ -11,7 +11,6 @@ from tests.checkpoint.contract.savers import Saver
 from tests.checkpoint.contract.steps import Steps, checkpoint, in_time, read, where, writes_of
 
 
-@pytest.mark.requirement("S3.21")
 def test_writes_come_in_the_order_a_live_step_applies_them(saver: Saver, thread_id: str) -> None:
     """Writes are ordered by the path of their task, then the task, then their place; not by arrival."""
     head = Steps(saver, thread_id).put({})
@@ -23,7 +22,6 @@ def test_writes_come_in_the_order_a_live_step_applies_them(saver: Saver, thread_
     assert [each.pending_writes for each in saver.list(where(thread_id))] == [read(saver, head).pending_writes]
 
 
-@pytest.mark.requirement("S3.21")
 def test_many_writes_of_a_task_keep_their_order(saver: Saver, thread_id: str) -> None:
     """A task's writes come back in the order in which it made them, beyond the ninth too."""
     head = Steps(saver, thread_id).put({})
@@ -31,7 +29,6 @@ def test_many_writes_of_a_task_keep_their_order(saver: Saver, thread_id: str) ->
     assert [value for _, _, value in writes_of(saver, head)] == list(range(25))
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_first_write_of_a_task_wins(saver: Saver, thread_id: str) -> None:
     """A task that runs again changes nothing of what it wrote before, and what it did not write again stays."""
     head = Steps(saver, thread_id).put({})
@@ -40,7 +37,6 @@ def test_the_first_write_of_a_task_wins(saver: Saver, thread_id: str) -> None:
     assert writes_of(saver, head) == [("task", "a", 1), ("task", "b", 2), ("task", "c", 3)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_longer_second_run_adds_what_is_new(saver: Saver, thread_id: str) -> None:
     """A task that runs again and writes more keeps its first writes and gains the further ones."""
     head = Steps(saver, thread_id).put({})
@@ -49,7 +45,6 @@ def test_a_longer_second_run_adds_what_is_new(saver: Saver, thread_id: str) -> N
     assert writes_of(saver, head) == [("task", "a", 1), ("task", "b", 20)]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("channel", sorted(WRITES_IDX_MAP))
 def test_a_special_write_alone_is_replaced(saver: Saver, thread_id: str, channel: str) -> None:
     """A second error, interrupt, schedule or resume of a task takes the place of its first."""
@@ -59,7 +54,6 @@ def test_a_special_write_alone_is_replaced(saver: Saver, thread_id: str, channel
     assert writes_of(saver, head) == [("task", channel, "second")]
 
 
-@pytest.mark.requirement("S3.21")
 def test_special_writes_stand_before_plain_ones(saver: Saver, thread_id: str) -> None:
     """A task that was interrupted and then wrote has both, whichever came first."""
     head = Steps(saver, thread_id).put({})
@@ -72,7 +66,6 @@ def test_special_writes_stand_before_plain_ones(saver: Saver, thread_id: str) ->
     assert writes_of(saver, head) == [(task, *write) for task in ("early", "late") for write in specials]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_special_write_beside_a_plain_one_is_kept(saver: Saver, thread_id: str) -> None:
     """Among plain writes a special one follows their rule: the first stays."""
     head = Steps(saver, thread_id).put({})
@@ -81,7 +74,6 @@ def test_a_special_write_beside_a_plain_one_is_kept(saver: Saver, thread_id: str
     assert writes_of(saver, head) == [("task", ERROR, "first"), ("task", "x", 1)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_write_is_known_by_its_place(saver: Saver, thread_id: str) -> None:
     """Two runs of a task that write one channel at different places leave both writes."""
     head = Steps(saver, thread_id).put({})
@@ -90,7 +82,6 @@ def test_a_write_is_known_by_its_place(saver: Saver, thread_id: str) -> None:
     assert writes_of(saver, head) == [("task", ERROR, "e"), ("task", "x", 0), ("task", "x", 1)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_no_writes_are_no_error(saver: Saver, thread_id: str) -> None:
     """A task without writes leaves nothing."""
     head = Steps(saver, thread_id).put({})
@@ -98,7 +89,6 @@ def test_no_writes_are_no_error(saver: Saver, thread_id: str) -> None:
     assert writes_of(saver, head) == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_writes_may_come_before_their_checkpoint(saver: Saver, thread_id: str) -> None:
     """Writes from another thread, for a checkpoint that is not stored yet, are there when it is."""
     name = str(uuid6())
@@ -109,7 +99,6 @@ def test_writes_may_come_before_their_checkpoint(saver: Saver, thread_id: str) -
     assert writes_of(saver, head) == [("task", "x", 1)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_writes_without_a_checkpoint_are_deleted_with_their_thread(saver: Saver, thread_id: str) -> None:
     """A thread that was deleted leaves no writes for a later checkpoint of the same id."""
     name = str(uuid6())
@@ -119,7 +108,6 @@ def test_writes_without_a_checkpoint_are_deleted_with_their_thread(saver: Saver,
     assert writes_of(saver, head) == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_writes_belong_to_one_checkpoint_of_one_namespace(saver: Saver, thread_id: str) -> None:
     """The same task id under other checkpoints, namespaces and threads is another task."""
     places = [
@@ -134,7 +122,6 @@ def test_writes_belong_to_one_checkpoint_of_one_namespace(saver: Saver, thread_i
     assert [writes_of(saver, head) for head in places] == [[("task", "x", n)] for n in range(len(places))]
 
 
-@pytest.mark.requirement("S3.21")
 def test_writes_at_the_same_time_are_all_kept(saver: Saver, thread_id: str) -> None:
     """Tasks that end together, while the next checkpoint is being stored, lose none of their writes."""
     steps = Steps(saver, thread_id)

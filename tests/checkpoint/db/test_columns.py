@@ -21,14 +21,12 @@ def there_and_back(value: str | None) -> str | None:
     return found
 
 
-@pytest.mark.requirement("S3.21")
 @given(value=st.one_of(TEXTS, st.uuids().map(str), st.uuids().map(lambda one: str(one).upper()), st.none()))
 def test_any_id_comes_back(value: str | None) -> None:
     """Ids of any form come back as they were, upper case and texts of a UUID's size too."""
     assert there_and_back(value) == value
 
 
-@pytest.mark.requirement("S3.21")
 @given(value=st.one_of(TEXTS, st.none()))
 def test_any_key_comes_back(value: str | None) -> None:
     """A key that a database holds as bytes comes back as the text it was, as one that it holds as text does."""
@@ -37,7 +35,6 @@ def test_any_key_comes_back(value: str | None) -> None:
     assert found == {value}
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_key_is_a_text_of_limited_length_but_bytes_on_mysql() -> None:
     """MySQL's collations compare texts without regard to case, so that two keys could be taken for the same."""
     table = sa.Table("t", sa.MetaData(), sa.Column("name", Key(20), primary_key=True))
@@ -47,7 +44,6 @@ def test_a_key_is_a_text_of_limited_length_but_bytes_on_mysql() -> None:
     assert [Key(20).process_bind_param("Ü", one) for one in DIALECTS] == ["Ü", "Ü", "Ü".encode()]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_uuid_takes_16_bytes_and_no_other_id_does() -> None:
     """A UUID as LangGraph writes it is shortened; texts of 14 to 17 bytes are not taken for one."""
     name = "1f0c7a2e-0000-6000-8000-0123456789ab"
@@ -59,7 +55,6 @@ def test_a_uuid_takes_16_bytes_and_no_other_id_does() -> None:
     assert [there_and_back(other) for other in others] == others
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("value", ["", "a\0b", "\ud800", "x" * 254], ids=["empty", "nul", "surrogate", "long"])
 def test_an_id_no_database_can_keep_is_refused(value: str) -> None:
     """An id is refused before it is sent; the longest that is kept has 253 bytes."""
@@ -68,7 +63,6 @@ def test_an_id_no_database_can_keep_is_refused(value: str) -> None:
     assert there_and_back("x" * 253) == "x" * 253
 
 
-@pytest.mark.requirement("S0.34")
 def test_what_people_read_can_be_printed() -> None:
     """A NUL and an unpaired surrogate are replaced, all else is left as it is."""
     assert printable("a\0b\ud800c") == "a\ufffdb?c"

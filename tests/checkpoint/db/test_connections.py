@@ -32,7 +32,6 @@ class BusyFile:
         """Close the cursor."""
 
 
-@pytest.mark.requirement("S3.21")
 def test_switching_a_busy_file_is_tried_again() -> None:
     """SQLite refuses to change the mode while others open the file; the switch waits for them."""
     file = BusyFile(busy=3)
@@ -40,7 +39,6 @@ def test_switching_a_busy_file_is_tried_again() -> None:
     assert file.sent == ["PRAGMA journal_mode=WAL"] * 4
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("code", "timeout"), [(sqlite3.SQLITE_BUSY, -1.0), (sqlite3.SQLITE_READONLY, 30.0)], ids=["for ever", "other"]
 )

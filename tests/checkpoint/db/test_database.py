@@ -37,7 +37,6 @@ def threads_of(database: Database) -> set[str]:
         return set(conn.execute(sa.select(tables.thread.c.thread_id)).scalars())
 
 
-@pytest.mark.requirement("S3.19")
 def test_a_write_is_whole_or_absent(database: Database, thread_id: str) -> None:
     """What an error interrupts leaves nothing; what ends is there."""
 
@@ -54,7 +53,6 @@ def test_a_write_is_whole_or_absent(database: Database, thread_id: str) -> None:
     assert thread_id in threads_of(database)
 
 
-@pytest.mark.requirement("S3.19")
 def test_a_read_sees_one_moment(shared_url: str, thread_id: str) -> None:
     """A transaction that reads does not see what another writes meanwhile, and does not hold it up."""
     with Database.open(shared_url) as database, database.read() as conn:
@@ -71,7 +69,6 @@ def create_thread(database: Database, thread_id: str) -> int:
         return STORE.thread(conn, thread_id).id
 
 
-@pytest.mark.requirement("S3.19")
 def test_threads_never_share_an_open_transaction(database: Database, thread_id: str) -> None:
     """While one thread writes, another one's read sees none of it, in memory too, where there is one connection."""
     with ThreadPoolExecutor(1) as pool:
@@ -87,7 +84,6 @@ def test_threads_never_share_an_open_transaction(database: Database, thread_id: 
         assert thread_id not in interrupted().result(timeout=20)
 
 
-@pytest.mark.requirement("S3.21")
 def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) -> None:
     """The queue belongs to the only connection, not to the object that uses it."""
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -99,7 +95,6 @@ def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) 
     engine.dispose()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second transaction inside the first says what is wrong after the usual waiting time."""
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_S", 0.01)
@@ -109,7 +104,6 @@ def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkey
             pass
 
 
-@pytest.mark.requirement("S3.21")
 def test_use_before_setup_says_so(empty_url: str) -> None:
     """ValueDecoder or writing a database without tables tells to call setup()."""
     with Database.open(empty_url) as database:
@@ -118,7 +112,6 @@ def test_use_before_setup_says_so(empty_url: str) -> None:
                 pass
 
 
-@pytest.mark.requirement("S3.21")
 def test_closing_leaves_anothers_engine_open() -> None:
     """Whoever makes an engine closes it: an engine that was passed in still works after close()."""
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
@@ -134,7 +127,6 @@ def test_closing_leaves_anothers_engine_open() -> None:
     own.close()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_saver_closes_only_a_database_that_it_opened() -> None:
     """A database that was given to it still works."""
     with Database.open() as shared:
@@ -148,7 +140,6 @@ def test_a_saver_closes_only_a_database_that_it_opened() -> None:
     assert not sa.inspect(own.database.engine).has_table("compaction_thread")
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_saver_of_a_url_closes_its_database_at_the_end() -> None:
     """When the `with` block ends, both savers close their database, so a database in memory is empty afterwards."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -159,7 +150,6 @@ async def test_a_saver_of_a_url_closes_its_database_at_the_end() -> None:
         assert not sa.inspect(database.engine).has_table("compaction_thread")
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_id: str) -> None:
     """An engine with the strictest isolation of its own serves, and keeps its own settings for its owner."""
     engine = sa.create_engine(urls.sync_url(shared_url), isolation_level="SERIALIZABLE")
@@ -171,7 +161,6 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
     engine.dispose()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_foreign_driver_that_commits_by_itself_still_does_after_reclaim() -> None:
     """The application's own statements on the driver's connection are still committed one by one."""
     options = {"check_same_thread": False, "isolation_level": None}
@@ -193,7 +182,6 @@ def ask(database: Database) -> None:
         conn.execute(sa.select(sa.func.count()).select_from(tables.thread))
 
 
-@pytest.mark.requirement("S3.19")
 @pytest.mark.parametrize("change", [ask, Database.reclaim])
 def test_transactions_of_a_mariadb_session_have_their_isolation(
     session_url: Callable[[str], str], thread_id: str, change: Callable[[Database], None]
@@ -223,7 +211,6 @@ def test_transactions_of_a_mariadb_session_have_their_isolation(
             change(database)  # SQLAlchemy changes the session, and changes it back
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
     session_url: Callable[[str], str], thread_id: str
 ) -> None:
@@ -244,7 +231,6 @@ def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
             assert conn.execute(sa.select(tables.thread.c.nameless).where(tables.thread.c.id == key)).scalar() == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_query_may_ask_postgresql_for_bytes_as_they_are(session_url: Callable[[str], str]) -> None:
     """PostgreSQL sends the results of other queries as text, in which bytes take twice the size."""
     formats: list[int] = []
@@ -264,7 +250,6 @@ def test_a_query_may_ask_postgresql_for_bytes_as_they_are(session_url: Callable[
     assert formats == [0, 1]
 
 
-@pytest.mark.requirement("S3.19")
 @pytest.mark.parametrize(
     ("engine", "text"),
     [
@@ -279,7 +264,6 @@ def test_an_engine_that_cannot_serve_is_refused(engine: sa.Engine, text: str) ->
         Database.open(engine)
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_sqlite_file_writes_ahead(tmp_path: Path) -> None:
     """A file is in WAL mode and writers wait 30 seconds for each other."""
     with Database.open(f"sqlite:///{tmp_path / 'a.db'}") as database:
@@ -289,7 +273,6 @@ def test_an_sqlite_file_writes_ahead(tmp_path: Path) -> None:
             assert conn.execute(sa.text("PRAGMA busy_timeout")).scalar() == 30_000
 
 
-@pytest.mark.requirement("S3.19")
 def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
     """A writer holds the file's write lock from its first statement on, and a reader does not."""
     file = tmp_path / "a.db"
@@ -304,7 +287,6 @@ def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
         other.close()
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tmp_path: Path) -> None:
     """Writers use the connection that wrote before; after an error there is another, and none once it is closed."""
     taken: list[object] = []
@@ -325,7 +307,6 @@ def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tm
     assert (pool.checkedout(), pool.checkedin()) == (0, 0)
 
 
-@pytest.mark.requirement("S3.21")
 def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> None:
     """What is still written is there, and its connection is closed with it."""
     database = Database.open(f"sqlite:///{tmp_path}/a.db")
@@ -338,7 +319,6 @@ def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> N
         assert threads_of(database) == {"a"}
 
 
-@pytest.mark.requirement("S3.21")
 def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
     """What a database refuses is a DatabaseError that names the place and nothing of what was to be written."""
     begin(CompactionRecords(database), thread_id, strategy="secret plan")
@@ -353,7 +333,6 @@ def test_sql_errors_show_neither_statement_nor_values(database: Database, thread
         assert "[parameters:" not in str(caught.value.__cause__)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("name", "text"),
     [("", "empty"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("x" * 513, "513 bytes"), ("界" * 171, "513 bytes")],
@@ -365,7 +344,6 @@ def test_an_id_no_database_can_keep_is_refused_alike(database: Database, name: s
         create_thread(database, name)
 
 
-@pytest.mark.requirement("S3.21")
 def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> None:
     """Case, accents, trailing blanks and quotes make different threads; the longest id is kept whole."""
     names = [thread_id + end for end in ("", "A", "a", "a ", "a\t", "á", "a\u0301", "'; --", "%", "\\")]
@@ -374,7 +352,6 @@ def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> No
     assert set(names) <= threads_of(database)
 
 
-@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, thread_id: str) -> None:
     """A database opened before a fork serves parent and children, each on connections of its own."""
@@ -394,7 +371,6 @@ def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, th
         assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 21
 
 
-@pytest.mark.requirement("S3.21")
 def test_every_error_is_one_of_this_package() -> None:
     """One base class catches all that the database layer raises."""
     assert issubclass(SchemaError, DatabaseError)
@@ -408,7 +384,6 @@ def find_damage(conn: sa.Connection) -> None:
         raise RowError("damaged")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", ["read", "write"])
 def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: Path, how: str) -> None:
     """Who logs an error, or holds it as a task does, holds a query that was not read to its end."""
@@ -425,7 +400,6 @@ def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: 
     assert len(failed) == 3
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("way", ["read", "write"])
 def test_an_error_of_another_database_stays_what_it_is(database: Database, way: str) -> None:
     """What the application's own code raises within a transaction is not this database's."""

@@ -74,7 +74,6 @@ def history(thread_id: str) -> tuple[RunnableConfig, Callable[[SQLAlchemySaver],
     return config, turn
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_turn_of_a_graph_writes_by_single_statements(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -95,7 +94,6 @@ def test_a_turn_of_a_graph_writes_by_single_statements(
         assert all(message.id for message in stored)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_the_first_turn_of_a_thread_writes_by_single_statements(
     url: str, thread_id: str, keys: Keyring | None
@@ -114,7 +112,6 @@ def test_the_first_turn_of_a_thread_writes_by_single_statements(
         assert len(list(other.list(config))) == 6
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("name", ["a put", "a lease"])
 def test_a_thread_that_another_process_has_created_is_not_created_again(
@@ -134,7 +131,6 @@ def test_a_thread_that_another_process_has_created_is_not_created_again(
         assert found == ([talk(3), talk(2)] if name == "a put" else [talk(3)])
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_error_in_the_first_write_creates_no_thread(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A put that names a checkpoint which does not exist is refused, and no row is left."""
     saver.put(where(thread_id), empty_checkpoint(), {"source": "input", "step": -1}, {})
@@ -146,7 +142,6 @@ def test_an_error_in_the_first_write_creates_no_thread(saver: SQLAlchemySaver, t
     assert thread_id not in saver.threads()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_reserved_key_is_given_out_once(saver: SQLAlchemySaver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if a process has forked since it reserved keys."""
 
@@ -162,7 +157,6 @@ def test_a_reserved_key_is_given_out_once(saver: SQLAlchemySaver, monkeypatch: p
     assert len({*found}) == 120
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A large value is written with the put in which it is new, also by single statements."""
     steps = Steps(saver, thread_id)
@@ -173,7 +167,6 @@ def test_a_value_that_stays_is_not_stored_again(saver: SQLAlchemySaver, thread_i
     assert saver.stats(thread_id)[0].blob_bytes < 200
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("own", [True, False], ids=["by this saver", "by another"])
 @pytest.mark.parametrize("name", CHANGES)
@@ -197,7 +190,6 @@ def test_a_row_that_changed_is_read_again(
         assert found[0].checkpoint["channel_values"]["text"] == "x" * 999
 
 
-@pytest.mark.requirement("S3.21")
 def test_messages_that_are_stored_already_are_found(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -213,7 +205,6 @@ def test_messages_that_are_stored_already_are_found(
     assert values_of(other, where(thread_id))["messages"] == talk(1, start=3)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_checkpoint_that_exists_is_replaced(saver: SQLAlchemySaver, thread_id: str) -> None:
     """A put of the same id writes nothing new, whoever repeats it; nor do pending writes."""
     steps = Steps(saver, thread_id)
@@ -226,7 +217,6 @@ def test_a_checkpoint_that_exists_is_replaced(saver: SQLAlchemySaver, thread_id:
     assert writes_of(saver, last) == [("task", "c", "first")]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_fork_is_refused(saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str) -> None:
     """By what is remembered, and by what another process has written since."""
     steps = Steps(saver, thread_id)
@@ -242,7 +232,6 @@ def test_a_fork_is_refused(saver: SQLAlchemySaver, other: SQLAlchemySaver, threa
     assert [one.checkpoint["channel_values"]["count"] for one in saver.list(steps.start)] == [7, 5, 3, 2, 1]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_is_kept_by_all(url: str, thread_id: str) -> None:
     """Taken, prolonged, or given back since the row was remembered."""
     clock = Clock()
@@ -274,7 +263,6 @@ def test_a_lease_is_kept_by_all(url: str, thread_id: str) -> None:
         assert [one.checkpoint["channel_values"]["count"] for one in other.list(steps.start)] == [7, 6, 5, 1]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_does_not_bring_an_erased_thread_back(
     saver: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str
 ) -> None:
@@ -289,7 +277,6 @@ def test_a_run_does_not_bring_an_erased_thread_back(
     assert thread_id not in other.threads()
 
 
-@pytest.mark.requirement("S3.19")
 def test_an_error_leaves_nothing(saver: SQLAlchemySaver, thread_id: str) -> None:
     """All rows are written, or none: here the row of a checkpoint that somebody wrote behind our back exists."""
     steps = Steps(saver, thread_id)
@@ -311,7 +298,6 @@ def rows(database: Database, thread_id: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in conn.execute(query.order_by(tables.checkpoint.c.number))]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_recorder_takes_rows_and_nothing_else() -> None:
     """A query cannot be recorded, nor can very many rows."""
     recorder = WriteRecorder()

@@ -47,7 +47,6 @@ def writes(saver: Any, thread_id: str) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.requirement("S3.21")
 def test_only_the_holder_writes(holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str) -> None:
     """While a thread is leased, every write of another context is refused; afterwards all may write again."""
     with holder.lease(thread_id):
@@ -59,7 +58,6 @@ def test_only_the_holder_writes(holder: SQLAlchemySaver, other: SQLAlchemySaver,
     put(other, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_second_lease_waits_for_the_first(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -72,7 +70,6 @@ def test_a_second_lease_waits_for_the_first(
             put(other, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 async def test_between_two_tries_a_writer_that_waits_sleeps(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +94,6 @@ async def test_between_two_tries_a_writer_that_waits_sleeps(
             assert asleep == [0.05, 0.05]
 
 
-@pytest.mark.requirement("S3.21")
 def test_who_lost_the_lease_is_told(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -109,7 +105,6 @@ def test_who_lost_the_lease_is_told(
             put(holder, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 def test_each_write_prolongs_the_lease(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -122,7 +117,6 @@ def test_each_write_prolongs_the_lease(
             pytest.fail("it was leased twice")
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_of_a_wrong_clock_is_over(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, clock: Clock
 ) -> None:
@@ -134,7 +128,6 @@ def test_a_lease_of_a_wrong_clock_is_over(
             put(other, thread_id)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("ttl", [0, -1, 86_401])
 def test_a_lease_has_a_length(holder: SQLAlchemySaver, thread_id: str, ttl: float) -> None:
     """A lease of no time, or of more than a day, is refused."""
@@ -142,7 +135,6 @@ def test_a_lease_has_a_length(holder: SQLAlchemySaver, thread_id: str, ttl: floa
         pytest.fail("it was leased")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("ttl", [0.5, 86_400])
 def test_the_shortest_and_the_longest_lease_hold_until_their_end(
     holder: SQLAlchemySaver, other: SQLAlchemySaver, thread_id: str, ttl: float, clock: Clock
@@ -154,7 +146,6 @@ def test_the_shortest_and_the_longest_lease_hold_until_their_end(
             pytest.fail("it was leased twice")
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_lease_reaches_what_is_called_inside_it(database: Database, thread_id: str) -> None:
     """A graph run inside a lease writes from LangGraph's background tasks; one outside is refused."""
     saver = AsyncSQLAlchemySaver(database)
@@ -177,7 +168,6 @@ async def _later(call: Callable[..., Any], *arguments: Any) -> object:
     return await call(*arguments, durability="sync")
 
 
-@pytest.mark.requirement("S3.21")
 def test_no_attempt_begins_on_a_thread_leased_to_another(
     holder: SQLAlchemySaver, database: Database, thread_id: str, clock: Clock
 ) -> None:

@@ -138,7 +138,6 @@ def test_a_list_of_all_threads_reads_in_the_order_of_an_index(
         assert found == {}
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("namespaces", [["", "inner"], [""]])
 def test_a_list_reads_by_keys_on_sqlite(namespaces: list[str], tmp_path: Path) -> None:
     """SQLite searches the rows of a page by the primary key. To compare tuples, it would scan the whole table."""

@@ -7,7 +7,6 @@ from langgraph_compaction.checkpoint.db import guarded_write
 from langgraph_compaction.checkpoint.db.guarded_write import RememberedThreads
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_threads_that_were_used_last_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that serves many threads holds so many rows, and not those of all."""
     monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)
@@ -21,7 +20,6 @@ def test_the_threads_that_were_used_last_are_held(monkeypatch: pytest.MonkeyPatc
     assert found == [threads["a"], None, threads["c"]]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_without_a_row_is_remembered_as_absent_alone() -> None:
     """What was remembered of its row before is forgotten, and a row that is written ends the absence."""
     records, held = CompactionRecords(Database.open("memory")), RememberedThreads()
@@ -39,7 +37,6 @@ def test_a_thread_without_a_row_is_remembered_as_absent_alone() -> None:
     assert held.take("a") is thread
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_threads_without_a_row_that_were_looked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their number has a limit, so that reading many unknown threads does not fill the memory."""
     monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)

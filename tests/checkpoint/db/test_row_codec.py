@@ -24,7 +24,6 @@ def put(database: Database, thread_id: str) -> None:
     records.archive(thread_id, "", "refused", talk(1), now=1.0)
 
 
-@pytest.mark.requirement("S3.21")
 @CODECS
 @given(data=st.one_of(st.binary(max_size=300), st.builds(bytes.__mul__, st.binary(max_size=9), st.just(999))))
 def test_what_is_closed_is_opened(codec: RowCodec, data: bytes) -> None:
@@ -32,7 +31,6 @@ def test_what_is_closed_is_opened(codec: RowCodec, data: bytes) -> None:
     assert codec.decode("row", codec.encode("row", data)) == data
 
 
-@pytest.mark.requirement("S3.21")
 @CODECS
 def test_repetitive_bytes_shrink_and_others_hardly_grow(codec: RowCodec) -> None:
     """A long text takes a fraction of its size; what cannot be compressed costs a few dozen bytes more."""
@@ -41,7 +39,6 @@ def test_repetitive_bytes_shrink_and_others_hardly_grow(codec: RowCodec) -> None
     assert len(noise) < len(codec.encode("row", noise)) <= len(noise) + 48
 
 
-@pytest.mark.requirement("S3.21")
 @CODECS
 def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
     """One flipped bit anywhere, a cut at any length and anything appended are errors that name the row."""
@@ -53,14 +50,12 @@ def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
                 codec.decode("message 3", bad)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_that_an_earlier_version_stored_is_still_found() -> None:
     """The hash by which an encrypted thread finds a message again is part of the format of the tables."""
     assert KEYED.lookup_hash(b"c" * 16) == bytes.fromhex("53329972c818f4c6f9749505ca648577")
     assert PLAIN.lookup_hash(b"c" * 16) == b"c" * 16
 
 
-@pytest.mark.requirement("S3.21")
 @CODECS
 def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
     """A body that was moved to another row or to another thread is an error."""
@@ -71,7 +66,6 @@ def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
             one.decode(row, sealed)
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
     """Without the key, with another one, or from another database it is an error; a plain body is one too."""
     sealed = KEYED.encode("row", b"said")
@@ -90,7 +84,6 @@ def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
         KEYED.decode("row", PLAIN.encode("row", b"said"))
 
 
-@pytest.mark.requirement("S3.21")
 def test_after_a_rotation_both_keys_open_and_the_new_one_closes() -> None:
     """Rows of the old key stay readable while it is in the ring, and it is known which ones those are."""
     both = Keyring({"k": KEY, "o": OTHER}, current="o")
@@ -100,7 +93,6 @@ def test_after_a_rotation_both_keys_open_and_the_new_one_closes() -> None:
     assert both.is_current(RowCodec(7, both, b"s" * 16).encode("row", b"said"))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("keys", "current", "text"),
     [
@@ -119,7 +111,6 @@ def test_a_keyring_that_cannot_work_is_refused(keys: dict[str, bytes], current: 
     assert KEY.decode() not in str(caught.value)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", ["k", "ä" * 32])
 def test_an_id_of_1_to_64_bytes_names_a_key(name: str) -> None:
     """The bytes count, not the characters."""
@@ -127,13 +118,11 @@ def test_an_id_of_1_to_64_bytes_names_a_key(name: str) -> None:
     assert codec.decode("row", codec.encode("row", b"said")) == b"said"
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_keyring_shows_no_key() -> None:
     """Its text in a log names the keys and holds none."""
     assert repr(Keyring({"k": KEY, "o": OTHER}, current="o")) == "Keyring(['k', 'o'], current='o')"
 
 
-@pytest.mark.requirement("S3.21")
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """No digest that anyone could compute stands there; those that start alike can be found by their start."""
     alike = [b"digest" + bytes([n]) * 10 for n in range(2)]
@@ -145,7 +134,6 @@ def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     assert RowCodec(7, Keyring({"k": KEY}, current="k"), new_salt()).lookup_hash(alike[0]) not in hashes
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_bomb_is_refused_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that says it inflates beyond a gigabyte is damaged."""
     bomb = zstandard.ZstdCompressor().compress(b"")
@@ -155,7 +143,6 @@ def test_a_bomb_is_refused_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
         PLAIN.decode("row", PLAIN.encode("row", b""))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_database_is_opened_with_its_keys_or_not_at_all(tmp_path: Path) -> None:
     """A thread written with keys is refused without them, and one written without is refused with them."""
     url = f"sqlite:///{tmp_path / 'a.db'}"

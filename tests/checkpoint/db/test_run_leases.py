@@ -32,7 +32,6 @@ def rewrite(database: Database, lease: RunLease, **values: object) -> None:
         conn.execute(sa.update(tables.run_lease).where(tables.run_lease.c.token == lease.token).values(values))
 
 
-@pytest.mark.requirement("S3.21")
 def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None:
     """A lease is given to one run, again to the same run, and to the next one when it is given back."""
     first, second = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
@@ -47,7 +46,6 @@ def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None
     assert second.take(RunLease(thread_id))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_has_the_name_that_other_versions_give_it(clock: Clock) -> None:
     """Several versions of the package may use one database, and each must find the leases of the others."""
     database = Database.open("memory")
@@ -72,7 +70,6 @@ ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("case", ENDED)
 def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clock: Clock, thread_id: str) -> None:
     """Nobody waits for a process that has died; one that may still run is waited for."""
@@ -85,7 +82,6 @@ def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clo
     assert not holder.ended
 
 
-@pytest.mark.requirement("S3.21")
 def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_id: str) -> None:
     """A process whose runs follow each other at once gives way, but to nobody who is gone or asks no more."""
     ours, others = (StoredRunLeases(database, clock) for _ in range(2))
@@ -111,7 +107,6 @@ def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_i
     assert ours.take(RunLease(thread_id))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_that_asks_again_keeps_its_place(database: Database, clock: Clock, thread_id: str) -> None:
     """A place is kept for `PLACE_S` seconds; if less than half of them are left, the next question prolongs it."""
     ours, others = (StoredRunLeases(database, clock) for _ in range(2))
@@ -130,7 +125,6 @@ def test_a_run_that_asks_again_keeps_its_place(database: Database, clock: Clock,
     assert others.take(waiting)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
     """A run that was dropped without being closed does not hold its thread in its own process."""
     leases = StoredRunLeases(database, clock)
@@ -138,7 +132,6 @@ def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Cloc
     assert leases.take(RunLease(thread_id))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, clock: Clock, thread_id: str) -> None:
     """If the caller is cancelled while a worker thread takes the lease, the worker gives the lease back."""
     leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
@@ -147,7 +140,6 @@ def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, cloc
     assert stored(database, lease) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the run goes on, however long the model takes; the OS thread ends when no run holds a lease."""
     clock, beats, proceed = Clock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -173,7 +165,6 @@ def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monk
     assert not heart.is_alive()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_forked_child_does_not_end_the_lease_of_its_parent(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +177,6 @@ def test_a_forked_child_does_not_end_the_lease_of_its_parent(
     assert stored(database, lease) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock, thread_id: str) -> None:
     """Until it gave the lease back; also a run that another one has followed after the lease's time was over."""
     ours, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
@@ -203,7 +193,6 @@ def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock
     assert stored(database, waiting) == stored(database, late) == stored(database, following) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lost_answer_is_no_lost_lease(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +217,6 @@ def test_a_lost_answer_is_no_lost_lease(
     assert stored(database, lease) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +237,6 @@ def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
     assert leases.release(waiting)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
     database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,7 +269,6 @@ def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
     assert leases.release(other)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_heartbeat_tells_that_a_lease_is_lost(
     database: Database, clock: Clock, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -301,7 +287,6 @@ def test_a_heartbeat_tells_that_a_lease_is_lost(
     assert not leases.release(late)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clock, thread_id: str) -> None:
     """To take it and to give it back; also one whose time is over, where a statement can tell that."""
     leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
@@ -321,7 +306,6 @@ def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clo
     assert sent(lambda: others.release(following)) == 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_erased_thread_leaves_no_lease(database: Database, clock: Clock, thread_id: str) -> None:
     """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
     records, lease = CompactionRecords(database, clock), RunLease(thread_id)

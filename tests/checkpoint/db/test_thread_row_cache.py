@@ -38,7 +38,6 @@ def file(tmp_path: Any) -> str:
     return f"sqlite:///{tmp_path / 'own.db'}"
 
 
-@pytest.mark.requirement("S3.21")
 def test_who_writes_alone_reads_the_row_of_its_thread_once(database: Database, thread_id: str) -> None:
     """In an SQLite file, and on PostgreSQL; elsewhere the row is locked by reading it, each time."""
     saver = SQLAlchemySaver(database)
@@ -48,7 +47,6 @@ def test_who_writes_alone_reads_the_row_of_its_thread_once(database: Database, t
     assert [asked(saver, steps, number) for number in (2, 3, 4)] == [expected] * 3
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_lease_of_a_run_leaves_the_row_of_its_thread_known(file: str) -> None:
     """It is taken and given back around each turn, and changes no thread."""
     with SQLAlchemySaver.from_url(file) as saver:
@@ -61,7 +59,6 @@ def test_the_lease_of_a_run_leaves_the_row_of_its_thread_known(file: str) -> Non
         assert asked(saver, steps, 3) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_was_not_committed_is_not_taken_for_what_stands(file: str) -> None:
     """Whatever becomes of the connection."""
     with SQLAlchemySaver.from_url(file) as saver:
@@ -76,7 +73,6 @@ def test_what_was_not_committed_is_not_taken_for_what_stands(file: str) -> None:
             assert take_cached_threads(conn, stamp) == known
 
 
-@pytest.mark.requirement("S3.21")
 def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:
     """What a transaction knew of its messages would grow with the conversation."""
     with SQLAlchemySaver.from_url(file) as saver:
@@ -93,7 +89,6 @@ def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:
             ]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_stays_known_while_others_are_written(file: str) -> None:
     """As with several conversations of one application."""
     with SQLAlchemySaver.from_url(file) as saver:
@@ -108,7 +103,6 @@ def test_a_thread_stays_known_while_others_are_written(file: str) -> None:
         assert [len(list(saver.list(steps.start))) for steps in several] == [4] * 3
 
 
-@pytest.mark.requirement("S3.21")
 def test_connections_of_the_application_are_not_trusted(file: str) -> None:
     """Savers that share them may have other keys: what one of them knows is nothing to the others."""
     engine = sa.create_engine(file)
@@ -125,7 +119,6 @@ def test_connections_of_the_application_are_not_trusted(file: str) -> None:
     engine.dispose()
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("own", [True, False], ids=["by this saver", "by another"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_row_that_may_have_changed_is_read_again(file: str, name: str, own: bool) -> None:
@@ -146,7 +139,6 @@ def test_a_row_that_may_have_changed_is_read_again(file: str, name: str, own: bo
         assert [one.checkpoint["channel_values"]["messages"] for one in found[:2]] == [talk(6), talk(5)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_that_another_took_meanwhile_is_seen(file: str) -> None:
     """Also by who wrote last, and knows the row without it."""
     with SQLAlchemySaver.from_url(file) as saver, SQLAlchemySaver.from_url(file) as other:
@@ -159,7 +151,6 @@ def test_a_lease_that_another_took_meanwhile_is_seen(file: str) -> None:
         assert len(list(other.list(steps.start))) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_failed_is_not_taken_for_what_stands(file: str) -> None:
     """A put that is refused leaves neither a row nor what it had counted."""
     with SQLAlchemySaver.from_url(file, on_conflict="raise") as saver:
@@ -174,7 +165,6 @@ def test_what_failed_is_not_taken_for_what_stands(file: str) -> None:
         assert [len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(steps.start)] == [4, 3, 2, 1]
 
 
-@pytest.mark.requirement("S3.21")
 def test_the_rows_that_were_noted_last_stay_known() -> None:
     """If the limit is exceeded, the row that was noted longest ago is forgotten; noting a row again counts."""
     known: dict[int, int] = {}

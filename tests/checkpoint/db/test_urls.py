@@ -15,7 +15,6 @@ SECRET = "s3cret/word"  # noqa: S105 - made up, to be looked for in errors
 QUOTED = "s3cret%2Fword"
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
@@ -42,7 +41,6 @@ def test_every_driver_name_leads_to_a_synchronous_driver(target: str, expected: 
     assert sync_url(target).render_as_string(hide_password=False) == expected
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "target", ["memory", "sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"]
 )
@@ -53,7 +51,6 @@ def test_memory_is_not_durable(target: str) -> None:
         assert not database.durable
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("target", ["sqlite:///a.db", "postgresql://u@h/d", "mariadb://u@h/d"])
 def test_files_and_servers_are_durable(target: str) -> None:
     """A file or a server outlives the process; opening one does not touch it yet."""
@@ -61,7 +58,6 @@ def test_files_and_servers_are_durable(target: str) -> None:
         assert database.durable
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("target", "text"),
     [
@@ -82,7 +78,6 @@ def test_what_cannot_be_opened_says_what_to_do(target: str, text: str) -> None:
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the driver's package is not installed, the error says what to install."""
 
@@ -94,7 +89,6 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         Database.open("postgresql://u@h/d")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("target", "unusable"),
     [
@@ -114,7 +108,6 @@ def test_an_unreachable_database_is_one_clear_error(target: str, *, unusable: bo
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_password_in_a_drivers_words_is_covered() -> None:
     """Should a driver repeat the password, it does not reach the error's text."""
     database = Database(sa.create_engine(f"postgresql+psycopg://u:{QUOTED}@h/d"))
@@ -124,14 +117,12 @@ def test_a_password_in_a_drivers_words_is_covered() -> None:
     assert without._text(ValueError("None of them answers")) == "None of them answers"
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_place_holds_neither_user_nor_options() -> None:
     """What errors show of a URL is the kind, the host and the name."""
     url = sync_url(f"postgresql://user:{QUOTED}@host:5/name?password={QUOTED}")
     assert place(url) == "postgresql://host:5/name"
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("given", "passed"), [("none", None), ("0", 0), ("7", 7)])
 def test_a_url_says_when_statements_are_prepared(given: str, passed: int | None) -> None:
     """The driver takes a number or nothing; behind a pooler of transactions nothing may be prepared."""
@@ -147,14 +138,12 @@ def test_a_url_says_when_statements_are_prepared(given: str, passed: int | None)
     assert found == [passed]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_threshold_that_is_no_number_is_named() -> None:
     """The error says what cannot be used."""
     with pytest.raises(DatabaseError, match=r"postgresql://host/name cannot be opened: .*'soon'"):
         create_engine(sync_url("postgresql://host/name?prepare_threshold=soon"))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("code", "unusable"),
     [

@@ -59,7 +59,6 @@ def gate() -> Iterator[Gate]:
     made.workers.close()
 
 
-@pytest.mark.requirement("S3.21")
 async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate) -> None:
     """One call after another needs one; of many at once the rest wait for their turn."""
     for _ in range(5):
@@ -74,7 +73,6 @@ async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate)
     assert all(name.startswith(NAME) for name in gate.names)
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_thread_that_has_just_answered_takes_the_next_call(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +90,6 @@ async def test_a_thread_that_has_just_answered_takes_the_next_call(
     assert len(names) == 1
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> None:
     """As tracing and leases need; what a call sets stays its own."""
     seen: ContextVar[str] = ContextVar("seen")
@@ -109,7 +106,6 @@ async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> N
         await gate.workers.run(lambda: 1 // 0)
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_cancelled_call_that_has_begun_goes_on(gate: Gate) -> None:
     """One that waits for a thread is never made; the task that waited is cancelled at once, either way."""
     made: list[int] = []
@@ -134,7 +130,6 @@ async def test_a_cancelled_call_that_has_begun_goes_on(gate: Gate) -> None:
     assert made == [1, 1, 1]
 
 
-@pytest.mark.requirement("S3.21")
 async def test_nothing_of_a_call_is_kept(gate: Gate) -> None:
     """A thread that waits for the next call does not keep what the last one was given."""
 
@@ -152,7 +147,6 @@ async def test_nothing_of_a_call_is_kept(gate: Gate) -> None:
     assert gone() is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_closing_ends_the_threads_after_what_was_asked_for() -> None:
     """And a later call starts others."""
     workers = Workers(lambda: 2)
@@ -170,7 +164,6 @@ def test_closing_ends_the_threads_after_what_was_asked_for() -> None:
     assert sorted(done) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-@pytest.mark.requirement("S3.21")
 def test_workers_that_nobody_has_any_more_end_their_threads() -> None:
     """A database that was never closed leaves none behind."""
     workers = Workers(lambda: 2)
@@ -181,7 +174,6 @@ def test_workers_that_nobody_has_any_more_end_their_threads() -> None:
     assert not thread.is_alive()
 
 
-@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_has_threads_of_its_own() -> None:
     """Those of the parent are not there; its calls are answered all the same."""
@@ -197,7 +189,6 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     workers.close()
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -215,14 +206,12 @@ def test_there_are_four_threads_for_each_connection(options: dict[str, object], 
     assert threads_for(sa.create_engine("sqlite:///unused.db", **options)) == expected
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("url", "expected"), [("sqlite:///unused.db", 64), ("sqlite://", 4)])
 def test_the_url_tells_the_number_of_threads_before_the_engine_is_made(url: str, expected: int) -> None:
     """A database in memory has one connection, because each further one would open an empty database."""
     assert threads_for(OwnEngine(sa.make_url(url))) == expected
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [AsyncSQLAlchemySaver, SQLAlchemySaver])
 async def test_a_busy_executor_of_the_application_keeps_no_saver_waiting(
     kind: type[AsyncSQLAlchemySaver], database_url: str, thread_id: str
@@ -249,7 +238,6 @@ async def test_a_busy_executor_of_the_application_keeps_no_saver_waiting(
         executor.shutdown()
 
 
-@pytest.mark.requirement("S3.21")
 async def test_savers_of_one_database_share_its_threads() -> None:
     """They end with it."""
     with Database.open() as database:
@@ -262,7 +250,6 @@ async def test_savers_of_one_database_share_its_threads() -> None:
         assert not thread.is_alive()
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_call_under_way_is_finished_before_the_process_exits(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +296,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("waits", "takes", "said"), [(30.0, 0.3, "written\n"), (0.3, 600.0, "")])
 def test_a_process_ends_with_its_writes_but_not_with_a_hung_database(waits: float, takes: float, said: str) -> None:
     """A write that is under way is finished at exit; one that does not come to an end is left after a moment."""
@@ -346,7 +332,6 @@ print("ended", flush=True)
     assert ended.stdout == "ended\n"
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_call_off_the_event_loop_does_not_keep_its_process() -> None:
     """Without an event loop, the call runs in the calling thread. With a loop, it runs in a new daemon thread."""
     ran: list[threading.Thread] = []

@@ -1,15 +1,12 @@
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.maintenance import retention
 from tests.checkpoint.contract.steps import Steps, values_of, where
 from tests.checkpoint.samples import Clock, talk
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_was_written_to_or_erased_since_it_was_found_idle_is_not_swept(own_url: str) -> None:
     """Another process may write to a thread, or erase it, after `sweep` has read which threads are idle."""
     clock = Clock()
@@ -28,7 +25,6 @@ def test_a_thread_that_was_written_to_or_erased_since_it_was_found_idle_is_not_s
         assert values_of(saver, heads["written"]) == put
 
 
-@pytest.mark.requirement("S3.21")
 def test_messages_that_only_an_erased_run_had_are_erased(own_url: str) -> None:
     """Messages that another run of the thread also has stay."""
     with SQLAlchemySaver.from_url(own_url) as saver:

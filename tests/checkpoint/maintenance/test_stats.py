@@ -14,7 +14,6 @@ from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
 
 
-@pytest.mark.requirement("S3.21")
 def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
     """They are those of each thread but for one number; the threads come in the order in which they were made."""
     with SQLAlchemySaver.from_url(own_url) as saver:
@@ -63,7 +62,6 @@ def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
         assert (found.preparations_used, found.preparations_unused) == (1, 1)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
     """If the counter of a thread's messages is too low, `stats` and `prune` raise an error and change nothing."""
     with SQLAlchemySaver.from_url("memory") as saver:

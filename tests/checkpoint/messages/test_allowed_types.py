@@ -34,7 +34,6 @@ with SQLAlchemySaver.from_url(sys.argv[1], allow=[Model]) as saver:
 ADVICE = re.compile(r"allow=\[([^\]]+)\]")
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("allowed", "names"),
     [
@@ -74,7 +73,6 @@ class Sea(TypedDict):
     wind: Wind
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_state_allows_only_classes_that_hold_values() -> None:
     """Models, dataclasses, enumerations and named tuples; other classes are not rebuilt from stored data."""
     assert {name for _, name in classes_in([Sea])} == {"Wind"}
@@ -87,7 +85,6 @@ def advised(error: Exception) -> list[Any]:
     return [getattr(structured, name) for name in found[1].split(", ")]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [Model, Data])
 @pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
@@ -122,7 +119,6 @@ def test_the_advice_of_the_error_is_enough(kind: Any, keys: Any, asynchronous: b
             assert built.get_state(config).values["structured_response"] == expected
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_typed_dict_needs_no_leave() -> None:
     """Its values are plain."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -132,7 +128,6 @@ def test_a_typed_dict_needs_no_leave() -> None:
         assert built.get_state(CONFIG).values["structured_response"] == {"city": "Paris"}
 
 
-@pytest.mark.requirement("S3.21")
 def test_another_process_reads_what_it_allows(tmp_path: Path) -> None:
     """Written here, read there; without leave the row is refused with the same advice."""
     url = f"sqlite:///{tmp_path / 'threads.db'}"
@@ -148,7 +143,6 @@ def test_another_process_reads_what_it_allows(tmp_path: Path) -> None:
     assert done.stdout.strip() == repr(Model(city="Paris", wind=Wind(3)))
 
 
-@pytest.mark.requirement("S3.21")
 def test_all_that_is_missing_is_named_at_once() -> None:
     """Also what stands in fields that say nothing of it."""
     with pytest.raises(ValueTypeError) as refused:
@@ -156,7 +150,6 @@ def test_all_that_is_missing_is_named_at_once() -> None:
     assert {*advised(refused.value)} == {Data, Wind, Sky, Place}
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_class_that_cannot_be_found_again_is_refused_when_it_is_written() -> None:
     """It would make the thread unreadable, however it is allowed; the error says where to define it."""
 
@@ -176,7 +169,6 @@ class OwnState(CompactionState):
     weather: Data
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", [SQLAlchemySaver, AsyncSQLAlchemySaver])
 async def test_an_agent_of_ours_stores_what_its_state_names(kind: Any) -> None:
     """Nothing needs to be allowed beside."""
@@ -188,7 +180,6 @@ async def test_an_agent_of_ours_stores_what_its_state_names(kind: Any) -> None:
     saver.close()
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("value", "names", "verb"),
     [([Wind(3)], ["Wind"], "is"), ([Wind(3), Data("Paris", Wind(3)), Wind(4)], ["Wind", "Data"], "are")],

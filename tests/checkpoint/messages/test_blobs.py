@@ -1,6 +1,5 @@
 """Large values that are not messages."""
 
-import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
@@ -17,7 +16,6 @@ def stored(database: Database) -> int:
         return conn.execute(sa.select(sa.func.count()).select_from(tables.blob)).scalar_one()
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_new_value_is_stored_without_being_looked_up(database: Database, thread_id: str) -> None:
     """The insert itself tells whether the thread has the value."""
     steps, before = Steps(SQLAlchemySaver(database), thread_id), stored(database)
@@ -28,7 +26,6 @@ def test_a_new_value_is_stored_without_being_looked_up(database: Database, threa
     assert stored(database) == before + 1
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_that_another_writer_has_stored_is_found(database: Database, thread_id: str) -> None:
     """Alone, and together with new ones, which get numbers without gaps."""
     first, before = SQLAlchemySaver(database), stored(database)

@@ -75,7 +75,6 @@ ODD = AIMessage(
 )
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type[Tracker]) -> None:
     """A list is looked for by its first object: who brings another one is told nothing of what is there."""
@@ -84,7 +83,6 @@ def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type
     assert shared(remembered(messages, how=how), [messages[0], *talk(3)[1:]]) == 1
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember) -> None:
     """Who compares objects alone is not misled by memory that is used again, not even by an equal message."""
@@ -100,7 +98,6 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
     assert used_again
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(there: Remember) -> None:
     """Until then all of it is: to compare objects that are at hand costs least. What is in no block is not kept."""
@@ -118,7 +115,6 @@ def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(ther
     assert not any(one() for one in refs)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) -> None:
     """As the system's of a module, with which every thread begins; nor do a list and the same the other way round."""
@@ -132,7 +128,6 @@ def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) ->
     assert not any(one() for one in refs)
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_grows_from_a_list_whose_messages_have_gone_is_not_mistaken() -> None:
     """Where the owner of a list empties it while it is written, what comes after it is in its place all the same."""
     messages = talk(2 * BLOCK + 10)
@@ -147,7 +142,6 @@ def test_what_grows_from_a_list_whose_messages_have_gone_is_not_mistaken() -> No
     assert grown.count_unchanged([*messages, *new[-5:], *new], 2 * BLOCK + 5) == BLOCK
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("length", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 9])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Tracker], length: int) -> None:
@@ -169,7 +163,6 @@ def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Track
     assert kept.count_unchanged(messages, len(messages)) == len(messages)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_the_start_of_a_list_counts_its_share_of_the_bytes(how: type[Tracker]) -> None:
     """Half of the messages count half of the bytes, all of them count all, and the start of an empty list none."""
@@ -181,7 +174,6 @@ def test_the_start_of_a_list_counts_its_share_of_the_bytes(how: type[Tracker]) -
     assert kept.prefix(1).size == kept.size // 2
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", CHANGES)
 def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     """What an application promises not to do is not looked for: the list is known whole."""
@@ -191,7 +183,6 @@ def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     assert shared(cache, messages) == 6
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_that_is_given_its_id_is_another() -> None:
     """LangGraph gives an id in place to what a node wrote without one, also where nothing else changes in place."""
     bare = HumanMessage("x")
@@ -203,7 +194,6 @@ def test_a_message_that_is_given_its_id_is_another() -> None:
     assert (cache.find_message("t", bare), cache.find_serialized(bare)) == (None, None)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_message_that_was_changed_in_place_is_noticed(name: str, there: Remember) -> None:
@@ -217,7 +207,6 @@ def test_a_message_that_was_changed_in_place_is_noticed(name: str, there: Rememb
     assert shared(cache, messages) == 5  # also once it is known what they looked like
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> None:
     """What was stored by itself is known as long as it looks as it did then."""
@@ -229,7 +218,6 @@ def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> Non
     assert cache.find_message("t", odd) is None
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(name: str) -> None:
     """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
@@ -242,7 +230,6 @@ def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(n
     assert cache.find_serialized(odd) is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     """Messages of every kind are known again, but for those that hold objects which could change unseen."""
     opaque = "values"  # sets, dates and decimals are not looked into
@@ -254,7 +241,6 @@ def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_without_a_truth_is_no_error() -> None:
     """An artifact that compares like an array makes its message a new one."""
 
@@ -270,7 +256,6 @@ def test_a_value_without_a_truth_is_no_error() -> None:
     assert shared(cache, [message]) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> None:
     """Equal is not the same: a text may be an enum's, a dict in another order. What was read is compared as bytes."""
     messages = [*talk(3), HumanMessage("x", id="x", additional_kwargs={"a": {"b": "1", "c": "2"}})]
@@ -283,7 +268,6 @@ def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> N
         assert shared(cache, [*messages[:3], put]) == expected
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
     """What a message looks like is asked without asking any value whether it is true, and no bytes are kept of it."""
 
@@ -298,7 +282,6 @@ def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
     assert (len(tracker), tracker.size) == (1, 0)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: type[Tracker]) -> None:
@@ -315,7 +298,6 @@ def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: ty
     assert shared(cache, [*messages[:2], own]) == 2
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_nothing_is_known_of_a_message_that_has_gone(how: type[Tracker]) -> None:
     """Where None stands in the place of one, it is not taken for what its reference now returns."""
@@ -327,7 +309,6 @@ def test_nothing_is_known_of_a_message_that_has_gone(how: type[Tracker]) -> None
     assert shared(cache, messages) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_field_that_goes_from_a_message_to_the_next_is_noticed() -> None:
     """Though all fields of both, one after the other, are the same as before."""
     messages = talk(3)
@@ -339,7 +320,6 @@ def test_a_field_that_goes_from_a_message_to_the_next_is_noticed() -> None:
     assert shared(cache, messages) == 1
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
@@ -351,7 +331,6 @@ def test_what_is_no_message_ends_what_is_known(there: Remember, how: type[Tracke
     assert shared(cache, [*messages[:2], other, messages[2]]) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_compared_is_the_class_too_whatever_stands_in_a_place() -> None:
     """Neither an equal object of another class nor something that is no message at all is taken for a message."""
 
@@ -366,7 +345,6 @@ def test_what_is_compared_is_the_class_too_whatever_stands_in_a_place() -> None:
         assert kept.count_unchanged([*messages[:2], other], 3) == 2
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     """Messages that stood elsewhere before are not known by the places they have now."""
     messages = talk(2 * BLOCK + 10)
@@ -375,7 +353,6 @@ def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     assert shared(cache, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("left", [0, 5, BLOCK - 1, BLOCK, BLOCK + 5])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(
@@ -388,7 +365,6 @@ def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(
     assert left // BLOCK * BLOCK <= kept.count_unchanged(messages[:left], len(messages)) <= left
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("place", [0, 1, BLOCK - 1, BLOCK, BLOCK + 9, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 9])
 def test_a_change_within_a_long_list_is_noticed(there: Remember, place: int) -> None:
@@ -401,7 +377,6 @@ def test_a_change_within_a_long_list_is_noticed(there: Remember, place: int) -> 
         assert place // BLOCK * BLOCK <= shared(cache, messages) <= place
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("seed", range(30))
 def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists grow, others go on from their start, messages change: no change is missed, no whole block given up."""

@@ -80,7 +80,6 @@ def there_and_back(thread_id: str) -> Any:
     return go
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> None:
     """Whatever stands around messages, and wherever they stand, a value comes back equal."""
@@ -89,13 +88,11 @@ def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> 
     assert repr(found) == repr(VALUES[name])
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_tuple_comes_back_as_a_list(there_and_back: Callable[[Any], Any]) -> None:
     """As with every LangGraph checkpointer."""
     assert there_and_back((talk(2), (1, talk(1)[0]))) == [talk(2), [1, talk(1)[0]]]
 
 
-@pytest.mark.requirement("S3.21")
 def test_messages_are_stored_once_wherever_they_stand(database: Database, thread_id: str) -> None:
     """The same message in lists, in a Send, alone and with its id to come takes one row."""
     with database.write() as conn:
@@ -111,7 +108,6 @@ def test_messages_are_stored_once_wherever_they_stand(database: Database, thread
         assert reading(conn, thread, node).build(node, "row") == [BARE]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("length", "blobs"), [(256, 0), (257, 1)])
 def test_a_value_of_up_to_256_bytes_stands_in_the_checkpoint(
     database: Database, thread_id: str, length: int, blobs: int
@@ -127,7 +123,6 @@ def test_a_value_of_up_to_256_bytes_stands_in_the_checkpoint(
         assert reading(conn, thread, node).build(node, "row") == value
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thread_id: str) -> None:
     """Each list of a growing one that is in 1,000 runs costs a few hundred bytes, and is what it was."""
     with database.write() as conn:
@@ -145,7 +140,6 @@ def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thr
             assert read.runs(node, "row") == tuple((seq, 1) for seq in range(0, 2 * length, 2))
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_a_value_holds_is_known_without_building_it(database: Database, thread_id: str) -> None:
     """Pruning sees every message and blob that a node stands for, in whatever it is nested."""
     with database.write() as conn:
@@ -160,7 +154,6 @@ def test_what_a_value_holds_is_known_without_building_it(database: Database, thr
         assert numbers == {0}
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_was_committed_since_the_planning_is_not_looked_for(database: Database, thread_id: str) -> None:
     """A put that was planned before its task's write was committed takes over the numbers, of what is unchanged."""
     same, changed = talk(2)
@@ -179,7 +172,6 @@ def test_what_was_committed_since_the_planning_is_not_looked_for(database: Datab
         assert reading(conn, thread, node).build(node, "row") == talk(2)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("length", [3, 40])
 def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_id: str, length: int) -> None:
     """Messages that are known from before rows were removed are stored anew."""
@@ -194,7 +186,6 @@ def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_
         assert reading(conn, thread, node).build(node, "row") == messages
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("pruned", [False, True])
 @pytest.mark.parametrize("grows", [False, True])
 def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
@@ -221,7 +212,6 @@ def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
         assert reading(conn, thread, node).build(node, "row") == messages
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("node", [[], [99, 1], [0, "msgpack"], [7, 5, 5], ["x"], 5, None, {}], ids=str)
 def test_a_node_of_no_known_form_names_the_row(database: Database, thread_id: str, node: Any) -> None:
     """Damage within a row is an error with the row's name, and no other one."""

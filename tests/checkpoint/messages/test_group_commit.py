@@ -107,7 +107,6 @@ def ids(*numbers: int) -> list[str | None]:
     return [talk(1, start=number)[0].id for number in numbers]
 
 
-@pytest.mark.requirement("S3.21")
 def test_who_waits_is_written_with_who_writes(database: Database, together: GroupCommit, thread_id: str) -> None:
     """Four writers of one conversation make one transaction, in their order, and each gets its own answer."""
     with commits(database) as counted:
@@ -117,7 +116,6 @@ def test_who_waits_is_written_with_who_writes(database: Database, together: Grou
     assert said(database, thread_id) == ids(0, 1, 2, 3)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(("writers", "transactions"), [(17, 1), (18, 2)])
 def test_a_transaction_holds_sixteen_others_at_most(
     database: Database, together: GroupCommit, thread_id: str, writers: int, transactions: int
@@ -129,7 +127,6 @@ def test_a_transaction_holds_sixteen_others_at_most(
     assert len(counted) == transactions
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("culprit", range(3))
 def test_an_error_reaches_only_who_caused_it(
     database: Database, together: GroupCommit, thread_id: str, culprit: int
@@ -143,7 +140,6 @@ def test_an_error_reaches_only_who_caused_it(
     assert said(database, thread_id) == ids(*(number for number in range(3) if number != culprit))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
     database: Database, together: GroupCommit, thread_id: str
 ) -> None:
@@ -179,7 +175,6 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
     assert said(database, thread_id) == ids(0, 1)
 
 
-@pytest.mark.requirement("S3.21")
 def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
     database: Database, together: GroupCommit, thread_id: str
 ) -> None:
@@ -200,7 +195,6 @@ def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
     assert (said(database, thread_id), said(database, other)) == (ids(0), ids(1))
 
 
-@pytest.mark.requirement("S3.21")
 def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
     database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +225,6 @@ def interruptible() -> Generator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("fails", [False, True])
 def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
@@ -259,7 +252,6 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
     database: Database, together: GroupCommit, thread_id: str
@@ -290,7 +282,6 @@ def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
     assert said(database, thread_id) == ids(0, 1)
 
 
-@pytest.mark.requirement("S3.21")
 def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
     database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,7 +312,6 @@ def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
     assert said(database, thread_id) == ids(0, 2)
 
 
-@pytest.mark.requirement("S3.21")
 @forks
 def test_a_forked_child_waits_for_nobody_of_its_parent(
     shared_url: str, thread_id: str, monkeypatch: pytest.MonkeyPatch

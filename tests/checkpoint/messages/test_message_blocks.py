@@ -33,14 +33,12 @@ def filled(conn: sa.Connection, thread_id: str, count: int) -> Thread:
     return thread
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("count", "packed"), [(0, 0), (191, 0), (192, 1), (287, 1), (288, 2), (9600, 99)])
 def test_the_newest_messages_are_loose(count: int, packed: int) -> None:
     """All blocks of 96 are packed but for the last full one and what came after it."""
     assert blocks_due(count) == packed
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("count", [191, 192, 193, 300])
 def test_a_message_is_loose_or_packed_and_never_both(database: Database, thread_id: str, count: int) -> None:
     """Every message is in one place, and all of them are found."""
@@ -51,7 +49,6 @@ def test_a_message_is_loose_or_packed_and_never_both(database: Database, thread_
         assert sorted(seq for seq, _ in all_messages(conn, thread)) == list(range(count))
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "runs",
     [((0, 450),), ((90, 9),), ((0, 1), (95, 2), (191, 2), (449, 1)), ((400, 50), (10, 5), (400, 2)), ((200, 200),)],
@@ -68,7 +65,6 @@ def test_runs_over_loose_and_packed_messages(
         assert STORE.get(conn, thread, runs) == expected
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_pack_may_have_holes(database: Database, thread_id: str) -> None:
     """What was erased from a pack is missing, its neighbors are read; a pack of nothing is not written."""
     with database.write() as conn:
@@ -84,7 +80,6 @@ def test_a_pack_may_have_holes(database: Database, thread_id: str) -> None:
                 STORE.get(conn, thread, ((gone, 2),))
 
 
-@pytest.mark.requirement("S2.51")
 def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id: str) -> None:
     """Images of 300 kB, of which a block would be more than MariaDB takes at once, are kept beside the packs."""
     images: list[BaseMessage] = [
@@ -104,7 +99,6 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
             assert conn.execute(sa.select(table).where(table.c.thread == thread.id)).first() is None
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("body", [b"\x01torn", b"\x02torn", b"\x00"], ids=["torn", "as if encrypted", "unknown"])
 def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: str, body: bytes) -> None:
     """It keeps nobody from adding to the thread; its neighbors are packed, and who reads it is told."""
@@ -121,7 +115,6 @@ def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: st
             STORE.get(conn, thread, ((0, 192),))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_pack_of_another_size_is_damaged(database: Database, thread_id: str) -> None:
     """A pack that does not hold 96 places is an error that names it."""
     with database.write() as conn:

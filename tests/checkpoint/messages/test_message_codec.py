@@ -28,7 +28,6 @@ def packed(code: int, *content: object) -> bytes:
     return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(content)))
 
 
-@pytest.mark.requirement("S0.20")
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     """A message of any kind reads back as the same class, equal, and with the same digest."""
@@ -40,7 +39,6 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     check_readable(message, dumps(message))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_usual_message_is_built_without_a_search_for_other_types() -> None:
     """Only a message with a value that msgpack has no type for, such as a set, is decoded in the slower way."""
     usual, other = HumanMessage("x", id="1"), HumanMessage("x", id="1", additional_kwargs={"seen": {1, 2}})
@@ -57,13 +55,11 @@ FIRST_VERSION = bytes.fromhex(
 )
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_row_of_the_first_version_still_reads() -> None:
     """Bytes as version 0.1 wrote them are read by every later version."""
     assert loads(FIRST_VERSION) == HumanMessage("hello", id="1", additional_kwargs={"compaction": {"pinned": True}})
 
 
-@pytest.mark.requirement("S0.20")
 @given(
     text=st.text(),
     arguments=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats()),
@@ -74,7 +70,6 @@ def test_any_text_and_arguments_come_back(text: str, arguments: dict[str, object
     assert dumps(loads(dumps(message))) == dumps(message)
 
 
-@pytest.mark.requirement("S2.51")
 def test_digests_and_handles_have_their_form() -> None:
     """A digest has 32 hexadecimal characters and the handle is its first 12."""
     message = EVERY_KIND["calls"]
@@ -83,7 +78,6 @@ def test_digests_and_handles_have_their_form() -> None:
     assert handle(message) == fingerprint(message)[:12]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     "change",
     [
@@ -101,7 +95,6 @@ def test_a_digest_sees_every_field(change: dict[str, object]) -> None:
     assert fingerprint(message.model_copy(update=change)) != fingerprint(message)
 
 
-@pytest.mark.requirement("S0.20")
 def test_the_digest_of_a_list_depends_on_order_and_repetition() -> None:
     """Swapped, repeated, missing and regrouped messages all give another digest; an equal list the same."""
     one, two = talk(2)
@@ -120,7 +113,6 @@ class Attack:
         Attack.built = True
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_message_that_was_stored_with_fewer_fields_has_the_others_too() -> None:
     """An earlier version of the class may have had fewer fields. The missing fields get their default values."""
     fields = {"type": "human", "content": "hello", "id": "1"}
@@ -161,7 +153,6 @@ ATTACKS = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_anything_but_a_message_is_refused_by_name_and_runs_nothing(kind: str) -> None:
     """Bytes that are damaged or name another class or function raise an error naming the row; none runs."""
@@ -181,7 +172,6 @@ class OwnMessage(HumanMessage):
     """A class of messages that the reader does not know."""
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("message", "text"),
     [
@@ -196,7 +186,6 @@ def test_a_message_that_would_not_come_back_is_refused_when_written(message: Bas
         check_readable(message, dumps(message))
 
 
-@pytest.mark.requirement("S0.20")
 def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> None:
     """A message whose tool calls were taken out does not get them back from the provider's raw form."""
     raw = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -209,7 +198,6 @@ def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> No
     assert fingerprint(same) == fingerprint(message)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_without_a_serialized_form_is_named() -> None:
     """A message that holds what msgpack cannot write raises an error that names the message."""
     with pytest.raises(MessageError, match="'odd' cannot be serialized"):

@@ -56,7 +56,6 @@ def statements(database: Database) -> Iterator[list[tuple[str, bool]]]:
         yield sent
 
 
-@pytest.mark.requirement("S0.20")
 def test_messages_of_every_kind_come_back(database: Database, thread_id: str) -> None:
     """What is put is got, byte for byte and in order, whatever its class and content."""
     batch = list(EVERY_KIND.values())
@@ -65,7 +64,6 @@ def test_messages_of_every_kind_come_back(database: Database, thread_id: str) ->
     assert [fingerprint(message) for message in found] == [fingerprint(message) for message in batch]
 
 
-@pytest.mark.requirement("S0.20")
 def test_order_and_repetitions_are_kept(database: Database, thread_id: str) -> None:
     """A list is got as it was put, its repetitions too, though each message is stored once."""
     one, two, three = talk(3)
@@ -74,7 +72,6 @@ def test_order_and_repetitions_are_kept(database: Database, thread_id: str) -> N
     assert put(database, thread_id, [one, two, three]) == ((1, 2), (0, 1))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_is_stored_once_per_thread(database: Database, thread_id: str) -> None:
     """A longer list adds what is new; the same list adds nothing; another thread has its own rows."""
     assert put(database, thread_id, talk(10)) == ((0, 10),)
@@ -88,7 +85,6 @@ def test_a_message_is_stored_once_per_thread(database: Database, thread_id: str)
         assert conn.execute(rows).scalar() == 12
 
 
-@pytest.mark.requirement("S0.20")
 def test_the_same_id_with_other_content_is_another_message(database: Database, thread_id: str) -> None:
     """An edited message gets a number of its own, and the old form stays readable."""
     before, after = HumanMessage("before", id="1"), HumanMessage("after", id="1")
@@ -96,14 +92,12 @@ def test_the_same_id_with_other_content_is_another_message(database: Database, t
     assert [get(database, thread_id, run) for run in runs] == [[before], [after]]
 
 
-@pytest.mark.requirement("S3.21")
 def test_nothing_is_a_list_too(database: Database, thread_id: str) -> None:
     """An empty list takes no run and reads as an empty list."""
     assert put(database, thread_id, []) == ()
     assert get(database, thread_id, ()) == []
 
 
-@pytest.mark.requirement("S0.20")
 def test_long_and_broken_lists_come_back(database: Database, thread_id: str) -> None:
     """More messages than one look-up takes, in more runs than one query takes, keep their order."""
     batch = talk(1100)
@@ -114,14 +108,12 @@ def test_long_and_broken_lists_come_back(database: Database, thread_id: str) -> 
     assert get(database, thread_id, runs) == shuffled
 
 
-@pytest.mark.requirement("S0.20")
 def test_a_large_message_comes_back(database: Database, thread_id: str) -> None:
     """A message of 300,000 characters, larger than a plain MariaDB blob, is kept whole."""
     large: list[BaseMessage] = [HumanMessage("ü" * 300_000, id="1")]
     assert get(database, thread_id, put(database, thread_id, large)) == large
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
     """A thousand messages, half of them new, are two look-ups, an insert of many rows, and one packing."""
     put(database, thread_id, talk(500))
@@ -134,7 +126,6 @@ def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
     assert sent == [("SELECT", False)] * 2 + insert + packing + [("UPDATE", False)]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [1, 300], ids=["loose", "packed"])
 def test_a_new_message_is_one_statement(database: Database, thread_id: str, there: int) -> None:
     """While no message lacks an id, inserting one tells whether it is there, in a row of its own or in a pack."""
@@ -151,7 +142,6 @@ def test_a_new_message_is_one_statement(database: Database, thread_id: str, ther
             assert sent == [("INSERT", False), ("SELECT", False)]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id: str) -> None:
     """Who was stored without an id is looked for as long as there may be one, and has one row with its id."""
     named = talk(1)[0]
@@ -174,7 +164,6 @@ def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id:
     assert get(database, thread_id, ((0, 2),)) == talk(2)
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_cannot_be_read_again_is_refused_also_beside_nameless_messages(
     database: Database, thread_id: str
 ) -> None:
@@ -191,7 +180,6 @@ def test_what_cannot_be_read_again_is_refused_also_beside_nameless_messages(
             STORE.put(conn, thread, [odd])
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str) -> None:
     """A new message never has the number of another one."""
     put(database, thread_id, talk(3))
@@ -202,7 +190,6 @@ def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str
             STORE.put(conn, thread, [talk(9)[8]])
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: str) -> None:
     """Messages that are stored already are looked up and not written."""
     put(database, thread_id, talk(50))
@@ -213,7 +200,6 @@ def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: st
     assert sent == [("SELECT", False)]
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("name", [None, ""])
 def test_a_message_without_an_id_is_refused_before_anything_is_written(
     database: Database, thread_id: str, name: str | None
@@ -224,7 +210,6 @@ def test_a_message_without_an_id_is_refused_before_anything_is_written(
     assert put(database, thread_id, talk(1)) == ((0, 1),)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_that_could_not_be_read_is_refused_before_anything_is_written(
     database: Database, thread_id: str
 ) -> None:
@@ -234,7 +219,6 @@ def test_a_message_that_could_not_be_read_is_refused_before_anything_is_written(
     assert put(database, thread_id, talk(1)) == ((0, 1),)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thread_id: str) -> None:
     """`find` returns None for a thread that nobody wrote to; `thread` makes it and returns the same key again."""
     with database.write() as conn:
@@ -245,7 +229,6 @@ def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thr
         assert STORE.thread(conn, thread_id).id == found.id == key
 
 
-@pytest.mark.requirement("S3.21")
 def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Database, thread_id: str) -> None:
     """Whoever loses the race to create a thread leaves the winner's row, and the numbers it gave out, alone."""
     put(database, thread_id, talk(3))
@@ -258,7 +241,6 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
         assert conn.execute(row).one() == (3, 0)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
     """Messages are only put into a thread that is there, and nothing is left of what was not."""
     gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, 0, None, None, 0.0, RowCodec(999_999_999))
@@ -271,7 +253,6 @@ def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) ->
 BODY = dumps(HumanMessage("swapped", id="m1"))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -298,7 +279,6 @@ def test_a_row_that_was_changed_is_named(
         get(database, thread_id, runs)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id: str) -> None:
     """Messages are read by their numbers; one that is no longer found by its hash is stored once more."""
     runs = put(database, thread_id, talk(3))
@@ -311,7 +291,6 @@ def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id:
     assert get(database, thread_id, again) == talk(3)
 
 
-@pytest.mark.requirement("S3.21")
 def test_runs_that_claim_too_much_are_an_error_and_no_burden(database: Database, thread_id: str) -> None:
     """Runs over more rows than there are name the first missing one, however many they claim."""
     put(database, thread_id, talk(3))

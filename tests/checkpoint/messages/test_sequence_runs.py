@@ -18,7 +18,6 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 SEQS = st.lists(st.integers(0, 40) | st.integers(0, 2**40))
 
 
-@pytest.mark.requirement("S3.21")
 @given(SEQS)
 def test_runs_keep_order_and_repetitions(seqs: list[int]) -> None:
     """Any list of sequence numbers comes back from its runs, and from their bytes, as it was."""
@@ -28,21 +27,18 @@ def test_runs_keep_order_and_repetitions(seqs: list[int]) -> None:
     assert decode_runs(encode_runs(runs)) == runs
 
 
-@pytest.mark.requirement("S3.21")
 @given(SEQS, SEQS, st.integers(0, 50))
 def test_runs_are_cut_and_extended(seqs: list[int], more: list[int], length: int) -> None:
     """The first so many numbers of runs, with others behind them, are the runs of both in a row."""
     assert extended(first(runs_of(seqs), length), more) == runs_of([*seqs[:length], *more])
 
 
-@pytest.mark.requirement("S3.21")
 @given(st.lists(SEQS))
 def test_a_covering_holds_every_number_once(many: list[list[int]]) -> None:
     """The covering of several runs is sorted, does not overlap and holds exactly their numbers."""
     assert list(expand(covering(map(runs_of, many)))) == sorted({seq for seqs in many for seq in seqs})
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("seqs", "runs", "size"),
     [
@@ -60,7 +56,6 @@ def test_a_list_costs_a_few_bytes(seqs: list[int], runs: Runs, size: int) -> Non
     assert len(encode_runs(runs)) == size
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "data", [b"\x01", b"\x01\x80", b"\x01\x00", b"\xff" * 9 + b"\x01\x01", b"\x01" + b"\xff" * 10 + b"\x01"]
 )

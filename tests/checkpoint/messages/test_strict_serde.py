@@ -31,7 +31,6 @@ def extension(code: int, *parts: Any) -> tuple[str, bytes]:
     return "msgpack", ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(parts)))
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     "value",
     [
@@ -51,7 +50,6 @@ def test_safe_values_come_back(value: object) -> None:
     assert typed == JsonPlusSerializer().dumps_typed(value)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_class_comes_back_where_it_is_allowed() -> None:
     """An allowed class is written and read; any other is named in the error, at both ends, and never built."""
     lax, strict, allowing = JsonPlusSerializer(), StrictSerializer(), StrictSerializer(allow=[ValueEncoder])
@@ -66,7 +64,6 @@ def test_a_class_comes_back_where_it_is_allowed() -> None:
     assert RAN == []
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
@@ -92,14 +89,12 @@ def test_nothing_foreign_is_loaded(typed: tuple[str, bytes], why: str) -> None:
         StrictSerializer().loads_typed(typed)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_value_that_cannot_be_written_is_named() -> None:
     """A value without a serialized form is an error at the put, with its type."""
     with pytest.raises(ValueTypeError, match="dict cannot be serialized"):
         StrictSerializer().dumps_typed({"f": lambda: 0})
 
 
-@pytest.mark.requirement("S3.21")
 def test_an_allowed_class_that_has_changed_is_an_error() -> None:
     """A value that the class of today cannot be built from is named, and no half-built one is returned."""
     serde = StrictSerializer(allow=[ValueEncoder])
@@ -108,7 +103,6 @@ def test_an_allowed_class_that_has_changed_is_an_error() -> None:
         serde.loads_typed((kind, data.replace(b"steps", b"stops")))
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_message_within_a_value_keeps_every_field() -> None:
     """Messages are taken as they were written and not validated again, which would change some."""
     message = AIMessage("x", id="1", additional_kwargs={"tool_calls": [{"id": "c", "function": {"name": "f"}}]})

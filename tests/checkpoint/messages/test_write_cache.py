@@ -33,7 +33,6 @@ from tests.checkpoint.remembering import (
 from tests.checkpoint.samples import talk
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: type[Tracker]) -> None:
@@ -48,7 +47,6 @@ def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, ho
     assert shared(cache, messages, "another thread") == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_few_prepared_messages_are_kept() -> None:
     """They are needed for a moment only, and not at all where nothing is to be remembered."""
     messages = talk(20)
@@ -60,7 +58,6 @@ def test_few_prepared_messages_are_kept() -> None:
         assert found == [False] * (20 - kept) + [True] * kept
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     """Of the many lists of a growing conversation one is held, and another list stays beside it."""
     messages, other = talk(3), talk(2, start=20)
@@ -76,7 +73,6 @@ def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     assert shared(cache, other) == 2
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_no_list_is_kept_alive(there: Remember, how: type[Tracker]) -> None:
@@ -92,7 +88,6 @@ def test_no_list_is_kept_alive(there: Remember, how: type[Tracker]) -> None:
     assert [one.first() for one in (*thread.lists, *thread.reads)] == [other[0]]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_shorter_list_of_the_same_messages_does_not_hide_the_longer() -> None:
     """Two channels may hold the same messages, one of them only some."""
     messages = talk(9)
@@ -103,7 +98,6 @@ def test_a_shorter_list_of_the_same_messages_does_not_hide_the_longer() -> None:
         assert [shared(cache, one) for one in (messages[:3], messages, messages[:3], messages)] == [3, 9, 3, 9]
 
 
-@pytest.mark.requirement("S3.21")
 def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
     """A shorter list that was stored later is not the best there is."""
     messages = talk(5)
@@ -114,7 +108,6 @@ def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
     assert (found[0].runs, found[1]) == (((0, 5),), 5)
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After that it is known by what it looked like."""
     asked: list[BaseMessage] = []
@@ -128,7 +121,6 @@ def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.Monke
         assert asked == messages
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_held_is_bounded() -> None:
     """At most four lists of a thread are held, the newest; with 0 threads there are none."""
     cache = WriteCache(3)
@@ -139,7 +131,6 @@ def test_what_is_held_is_bounded() -> None:
     assert shared(remembered(lists[0], size=0), lists[0]) == 0
 
 
-@pytest.mark.requirement("S3.21")
 def test_single_messages_that_are_held_are_bounded() -> None:
     """The newest 64 single messages of a thread are held, and with 0 threads none; another object is another one."""
     messages = talk(100)
@@ -160,7 +151,6 @@ def test_single_messages_that_are_held_are_bounded() -> None:
     assert cache.find_message("t", messages[0]) is None
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_is_forgotten_is_not_known() -> None:
     """Threads that were erased leave nothing behind, others stay."""
     messages = [HumanMessage("x", id="1")]
@@ -172,7 +162,6 @@ def test_what_is_forgotten_is_not_known() -> None:
     assert cache.find_message("t", messages[0]) is None
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Tracker]) -> None:
     """What is kept of a list is added to by the first that grows from all of it, and copied for any other."""
@@ -191,7 +180,6 @@ def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Tracker]) -
     assert shared(cache, [*messages, *others]) == 5
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[Tracker]) -> None:
     """A page that shows old states of a thread costs its running graph nothing of what is known of its own."""
@@ -238,7 +226,6 @@ def turns(size: int = 1_024, most: int = 2**30, length: int = 20, how: type[Trac
     return Turns(WriteCache(size, how, max_bytes=most, clock=lambda: clock[0]), clock, length)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 @pytest.mark.parametrize("limits", [{"size": 3}, {"most": 40_000}])
 def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], how: type[Tracker]) -> None:
@@ -251,7 +238,6 @@ def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], h
     assert there.known() == names
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("limits", [{"size": 8}, {"most": 150_000}])
 def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[str, int]) -> None:
     """The least recently used first, down to the limits; an application may keep all messages for ever."""
@@ -271,7 +257,6 @@ def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[st
     assert there.cache._bytes <= limits.get("most", 2**30)
 
 
-@pytest.mark.requirement("S3.21")
 def test_what_ended_turns_knew_is_forgotten() -> None:
     """It is forgotten within the limits too, and also if the turn that began first is the next to write."""
     there = turns()
@@ -288,7 +273,6 @@ def test_what_ended_turns_knew_is_forgotten() -> None:
     assert [*oldest.cache._threads] == ["first"]
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many turns run, each change looks at the same few threads."""
     there = turns(size=2)
@@ -301,7 +285,6 @@ def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < len(asked) <= 4
 
 
-@pytest.mark.requirement("S3.21")
 def test_single_messages_are_not_kept_alive() -> None:
     """A message that nobody has any more is forgotten by the next, and a new one at its place is another one."""
     cache = WriteCache(3)
@@ -358,7 +341,6 @@ def walked(roots: list[Any]) -> Iterator[Any]:
             rest += gc.get_referents(one)
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("kind", ["plain", "short", "blocks", "calls"])
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
@@ -377,7 +359,6 @@ def test_bytes_are_counted_as_they_are_taken(kind: str, count: int, how: type[Tr
     assert taken / 2 < cache._bytes < taken * 2
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("detect_mutation", [True, False])
 def test_of_many_conversations_at_once_only_what_is_new_is_serialized(
     monkeypatch: pytest.MonkeyPatch, detect_mutation: bool
@@ -407,7 +388,6 @@ ERASURES: dict[str, Callable[[SQLAlchemySaver], object]] = {
 }
 
 
-@pytest.mark.requirement("S3.21")
 @pytest.mark.parametrize("erase", ERASURES.values(), ids=ERASURES)
 def test_what_is_erased_is_forgotten_at_once(erase: Callable[[SQLAlchemySaver], object]) -> None:
     """The cache drops the messages of an erased thread at once, and not only when it is full."""

@@ -12,7 +12,6 @@ def at(tokens: int) -> WindowUsage:
     return WindowUsage(tokens=tokens, trigger=80, limit=100, window=120)
 
 
-@pytest.mark.requirement("S2.56", "S4.37")
 @pytest.mark.parametrize(
     ("tokens", "bar"),
     [(0, "········│·"), (30, "███·····│·"), (80, "████████│·"), (100, "██████████"), (130, "██████████")],
@@ -23,14 +22,12 @@ def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) ->
     assert gauge(at(tokens), 10).plain == f"{bar} {tokens} of 100 tokens (trigger 80), {left} left"
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_mark_of_a_trigger_at_the_limit_is_shown() -> None:
     """The mark is in the last cell of the gauge."""
     usage = WindowUsage(tokens=50, trigger=100, limit=100, window=120)
     assert gauge(usage, 10).plain.startswith("█████····│ ")
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_bar_is_as_high_as_its_request() -> None:
     """Half the limit fills half the rows, and the limit itself every row below its line."""
     columns = list(zip(*_bars(chart([50, 100, 0], at(0), 80)), strict=True))
@@ -38,7 +35,6 @@ def test_a_bar_is_as_high_as_its_request() -> None:
     assert ["".join(column).strip("█") for column in columns] == ["┄ ┄  ", "┄", "┄ ┄      "]
 
 
-@pytest.mark.requirement("S4.37")
 def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     """A chart narrower than its requests hides no peak."""
     sizes = [10] * 999 + [100]
@@ -47,7 +43,6 @@ def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     assert [cell for cell in bars[1] if cell == "█"] == ["█"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
     """Also where the trigger is the limit."""
     for trigger, row in ((80, 2), (100, 1), (99, 1), (50, 4)):
@@ -57,7 +52,6 @@ def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
         assert labels.index(["trigger"]) == row
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_part_of_a_row_is_drawn_in_eighths() -> None:
     """A size between two rows ends in a lower block, and even a narrow chart has a column."""
     (column,) = zip(*_bars(chart([36], at(0), 80)), strict=True)
@@ -66,7 +60,6 @@ def test_a_part_of_a_row_is_drawn_in_eighths() -> None:
     assert narrow == column
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(("tokens", "color"), [(79, "cyan"), (80, "yellow"), (100, "yellow"), (101, "red")])
 def test_a_size_has_the_color_of_its_range(tokens: int, color: str) -> None:
     """Below the trigger, from the trigger to the limit, and over the limit, in the gauge as in the chart."""

@@ -50,7 +50,6 @@ def of_kind(said: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [each for each in said if each["type"] == kind]
 
 
-@pytest.mark.requirement("S4.37")
 def test_without_a_key_the_echo_says_what_it_is() -> None:
     """The first line and every answer say that the model is scripted."""
     said = heard("Hello, ship.", "/quit")
@@ -61,7 +60,6 @@ def test_without_a_key_the_echo_says_what_it_is() -> None:
     ]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_person_sees_the_answer_and_the_gauge() -> None:
     """In a terminal's place stand plain lines: the answer, then size, trigger and limit."""
     lines = talk("Hello, ship.").output.splitlines()
@@ -69,7 +67,6 @@ def test_a_person_sees_the_answer_and_the_gauge() -> None:
     assert "of 3,600 tokens (trigger 3,200)" in lines[-3]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("last", ["/quit", ""])
 def test_the_end_is_polite(last: str) -> None:
     """Both `/quit` and the end of the input end the chat with a word and without an error."""
@@ -78,7 +75,6 @@ def test_the_end_is_polite(last: str) -> None:
     assert result.output.splitlines()[-1].endswith("Bye.")
 
 
-@pytest.mark.requirement("S2.56", "S4.37")
 def test_a_compaction_is_a_line_of_its_own() -> None:
     """A conversation that outgrows the window is compacted: trigger and outcome are shown, and the gauge falls."""
     said = heard(*[f"Story {n}. {STORY}" for n in range(8)])
@@ -90,7 +86,6 @@ def test_a_compaction_is_a_line_of_its_own() -> None:
     assert "⟳ compacted: " in talk(*[f"Story {n}. {STORY}" for n in range(8)]).output
 
 
-@pytest.mark.requirement("S2.56")
 def test_compact_works_at_any_size() -> None:
     """`/compact` with a focus makes a short conversation shorter, and the echo then sees a summary."""
     said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact the orders", "And now?")
@@ -100,7 +95,6 @@ def test_compact_works_at_any_size() -> None:
     assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
 
 
-@pytest.mark.requirement("S2.51", "S2.56")
 def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     """`/recall` finds what `/compact` took out of view, `/undo` brings it back, and `/pin` keeps a text.
 
@@ -122,7 +116,6 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     assert [each.get("verdict") for each in of_kind(said, "event")] == ["committed", None, "committed"]
 
 
-@pytest.mark.requirement("S2.56")
 def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None:
     """There is nothing to undo and nothing to search for; the next message is answered."""
     said = heard("/undo", "/recall", "Hello.")
@@ -131,20 +124,17 @@ def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None
     assert talk("/undo").output.count("there is nothing to undo") == 1
 
 
-@pytest.mark.requirement("S2.56")
 def test_help_lists_every_command() -> None:
     """Each that the chat knows, in a line of its own."""
     listed = [line.split()[0] for line in of_kind(heard("/help"), "note")[2]["text"].splitlines()]
     assert listed == ["/compact", "/undo", "/release", "/recall", "/pin", "/status", "/help", "/quit"]
 
 
-@pytest.mark.requirement("S2.62")
 def test_compact_with_nothing_to_do_says_so() -> None:
     """On a thread that is empty or all new, `/compact` is no failure."""
     assert talk("/compact", "Hello.", "/compact").output.count("nothing to compact") == 2
 
 
-@pytest.mark.requirement("S4.37", "S4.42")
 def test_status_tells_how_the_thread_stands() -> None:
     """`/status` holds sizes, epoch, last verdict and the ledger's last rows."""
     said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact", "/status")
@@ -155,7 +145,6 @@ def test_status_tells_how_the_thread_stands() -> None:
     assert status["standing"]["limit"] == 3_600
 
 
-@pytest.mark.requirement("S2.56")
 def test_an_unknown_command_is_not_sent_to_the_model() -> None:
     """A mistyped command is named, with those that there are."""
     said = heard("/stat")
@@ -163,7 +152,6 @@ def test_an_unknown_command_is_not_sent_to_the_model() -> None:
     assert of_kind(said, "answer") == []
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> None:
     """With --db, of any kind, the same thread goes on where it ended, and another one is new."""
     db = ["--db", shared_url]
@@ -183,7 +171,6 @@ def full() -> list[str]:
     return [f"Story {n}. {STORY}" for n in range(6)] + ["And then? " + "Tell me of the ships. " * 40]
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
@@ -203,7 +190,6 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     assert len(of_kind(said, "answer")) == len(full())
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("line", ["keep: the ships", "保留：the ships", '{"accept": true, "focus": "the ships"}'])
 def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
     """It is the answer that the question offers for it; other JSON is unclear."""
@@ -212,7 +198,6 @@ def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
     assert [answer_of(other, asked) for other in ("keep:", '{"focus": 1}', "[" * 9_999)] == [None, None, None]
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize("line", ["", "the ships", "yes, but not now", "rather not"])
 def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> None:
     """The chat says what can be answered; it neither takes the line for a focus nor for a consent."""
@@ -223,7 +208,6 @@ def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> Non
     assert (status["last"], status["epoch"]) == ("declined", 0)
 
 
-@pytest.mark.requirement("S4.47")
 @pytest.mark.parametrize(
     ("env", "seen"),
     [
@@ -239,7 +223,6 @@ def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], se
     assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
 
 
-@pytest.mark.requirement("S4.37")
 def test_an_error_is_one_line_where_no_person_reads_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,7 +234,6 @@ def test_an_error_is_one_line_where_no_person_reads_it(
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
 
 
-@pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
     ("sizes", "told"), [({"tokens_after_about": 1_200}, ["About 1,200 would be left."]), ({}, [])]
 )
@@ -271,7 +253,6 @@ def test_a_person_reads_the_sizes_before_the_prompt(
     ]
 
 
-@pytest.mark.requirement("S4.23")
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     """Who leaves at the question finds it at the next start, and the turn is then finished."""
     args = ["--confirm", "--db", f"sqlite:///{tmp_path / 'chat.db'}"]
@@ -284,7 +265,6 @@ def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
     assert "And then?" in of_kind(back, "answer")[0]["text"]
 
 
-@pytest.mark.requirement("S4.39")
 def test_a_message_over_the_limit_is_refused_and_the_next_one_works() -> None:
     """The person is told the sizes; the chat goes on."""
     output = talk(STORY * 10, "Hello.").output
@@ -292,7 +272,6 @@ def test_a_message_over_the_limit_is_refused_and_the_next_one_works() -> None:
     assert "it sees 2 of your messages) Hello." in output
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_real_model_streams_through_the_agent() -> None:
     """With a key the provider's words are shown, and its window and usage count."""
     with provider("Good day to you.") as script:
@@ -309,7 +288,6 @@ def test_a_real_model_streams_through_the_agent() -> None:
     assert script.requests[0]["stream"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
     """With --tools the model may read the standard library; the person sees what it asks, and its answer."""
     with provider({"name": "list_folder", "arguments": '{"path": "."}'}, "Many modules.") as script:
@@ -325,7 +303,6 @@ def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
     assert {line[:-1] for line in listed if line.endswith("/")} == folders - unlisted
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     """The model writes the summary of `/compact` too, and its words stay out of the chat.
 
@@ -344,7 +321,6 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     assert [text.partition(".")[0] for text in sent if STORY.strip() in text] == [str(n) for n in range(3, 20)]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_summary_that_fails_is_an_event_and_no_log_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chat reports that the summary was rejected and that the messages did not change, and stderr stays empty."""
     # Handlers of pytest or of an earlier command would keep log messages out of stderr.
@@ -358,7 +334,6 @@ def test_a_summary_that_fails_is_an_event_and_no_log_beside_it(monkeypatch: pyte
     assert result.stderr == ""
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
     """The chat says when a summary is prepared, and when it is used; each once."""
 
@@ -375,7 +350,6 @@ def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
     assert shown.count("a summary is prepared in the background") == told.count("preparing")
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("event", "line"),
     [
@@ -393,7 +367,6 @@ def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any],
     assert described({"event": "PreparationEvent", **event}) == line
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("event", "line"),
     [
@@ -417,7 +390,6 @@ def test_the_outcome_of_an_attempt_is_a_sentence(event: dict[str, Any], line: st
     assert described({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "failed")]
 )
@@ -434,7 +406,6 @@ def test_a_models_error_is_one_line_and_the_chat_goes_on(status: int, advice: st
     assert [message["content"] for message in script.requests[-1]["messages"]] == ["Hello."]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     """Without a server the address is named as what to check."""
     with provider() as script:
@@ -444,7 +415,6 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     assert "cannot be reached: check the network and OPENAI_BASE_URL" in error["text"]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("args", "env", "said"),
     [
@@ -463,7 +433,6 @@ def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], 
     assert isinstance(result.exception, SystemExit)
 
 
-@pytest.mark.requirement("S3.21")
 def test_a_database_that_cannot_be_used_is_told_before_the_chat_begins(tmp_path: Path) -> None:
     """The command prints only the error, and the chat does not ask for a message."""
     url = f"sqlite:///{tmp_path / 'chat.db'}"
@@ -481,7 +450,6 @@ def test_a_database_that_cannot_be_used_is_told_before_the_chat_begins(tmp_path:
     }
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """An error, a note and the gauge begin on a new line if they interrupt a streamed answer."""
     screen = Terminal()
@@ -494,7 +462,6 @@ def test_what_follows_a_piece_of_an_answer_begins_on_a_line_of_its_own(capsys: p
         assert capsys.readouterr().out.splitlines()[0] != ""
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(("width", "cells"), [(50, 10), (71, 11), (99, 39), (101, 40)])
 def test_a_chat_fits_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, cells: int
@@ -513,7 +480,6 @@ def test_a_chat_fits_the_terminal(
     assert " ".join(map(str.strip, gauge)) == f"{'█' * cells} 100 of 100 tokens (trigger 90), 0 left"
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_machine_hears_a_piece_of_an_answer_before_what_follows_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -548,7 +514,6 @@ class ReadlineFinder:
         return ModuleSpec(name, None, is_package=True) if name == "readline" else None
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_terminal_loads_what_lets_lines_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's `input` supports line editing only after the module `readline` has been imported."""
     monkeypatch.setitem(sys.modules, "readline", sys)  # so that what was loaded before comes back in the end
@@ -558,7 +523,6 @@ def test_a_terminal_loads_what_lets_lines_be_edited(monkeypatch: pytest.MonkeyPa
     assert "readline" in sys.modules
 
 
-@pytest.mark.requirement("S4.37")
 def test_our_own_errors_are_shown_as_they_are() -> None:
     """They say what to do already; long ones are cut."""
     assert explained(SettingsError("set a larger\nwindow")) == "set a larger window"
@@ -588,7 +552,6 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.requirement("S4.37")
 def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     """A real terminal shows prompt, answer and gauge; Ctrl-C ends the chat with exit code 0."""
     child = terminal({})
@@ -604,7 +567,6 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     assert child.exitstatus == 0
 
 
-@pytest.mark.requirement("S4.37")
 def test_after_a_chat_ctrl_c_does_what_it_did_before() -> None:
     """After the chat, the process has the same handler for SIGINT as before the chat."""
     before = signal.getsignal(signal.SIGINT)
@@ -612,7 +574,6 @@ def test_after_a_chat_ctrl_c_does_what_it_did_before() -> None:
     assert signal.getsignal(signal.SIGINT) == before
 
 
-@pytest.mark.requirement("S4.37")
 def test_ctrl_c_does_not_await_the_rest_of_an_answer() -> None:
     """During an answer that would never end, Ctrl-C ends it, the request and the chat."""
     with provider(ENDLESS) as script:

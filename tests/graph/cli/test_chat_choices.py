@@ -7,7 +7,6 @@ import pytest
 from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, talk
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize(
     ("answer", "last", "seen"),
     [
@@ -30,7 +29,6 @@ def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, see
     )
 
 
-@pytest.mark.requirement("S4.39")
 def test_a_chat_that_moved_is_kept_as_the_new_thread_and_the_old_one_stays(tmp_path: Path) -> None:
     """The last note names the new thread.
 
@@ -48,7 +46,6 @@ def test_a_chat_that_moved_is_kept_as_the_new_thread_and_the_old_one_stays(tmp_p
     assert "a summary of what came before) Hello." in of_kind(new, "answer")[0]["text"]
 
 
-@pytest.mark.requirement("S4.39")
 def test_in_a_terminal_the_choices_are_the_prompt() -> None:
     """A person sees what can be answered."""
     output = talk(*full(), "no", f"Now {STORY}", "compact", args=["--confirm"]).output
@@ -56,7 +53,6 @@ def test_in_a_terminal_the_choices_are_the_prompt() -> None:
     assert "The conversation is over the limit." in output
 
 
-@pytest.mark.requirement("S4.39")
 def test_a_misspelt_choice_is_asked_again() -> None:
     """It does not end the turn with an error."""
     said = heard(*full(), "no", f"Now {STORY}", "drop oldest", "drop_oldest", "/status", args=["--confirm"])
@@ -66,7 +62,6 @@ def test_a_misspelt_choice_is_asked_again() -> None:
     assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"
 
 
-@pytest.mark.requirement("S4.47")
 def test_in_chinese_the_choices_are_explained() -> None:
     """The words to type stay as they are."""
     env = NO_MODEL | {"LANGGRAPH_COMPACTION_LANGUAGE": "zh"}

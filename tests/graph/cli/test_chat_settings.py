@@ -29,7 +29,6 @@ def written(folder: Path, settings: str) -> str:
     return str(path)
 
 
-@pytest.mark.requirement("S4.45")
 @pytest.mark.parametrize("source", ["option", "environment", "file", "file of the environment"])
 def test_a_preset_is_named_by_any_source(tmp_path: Path, source: str) -> None:
     """And asks before the compaction, as it does by default."""
@@ -46,7 +45,6 @@ def test_a_preset_is_named_by_any_source(tmp_path: Path, source: str) -> None:
     assert (status["last"], status["rows"][0]["strategy"]) == ("committed", f"{ASKS}+digest")
 
 
-@pytest.mark.requirement("S4.29")
 @pytest.mark.parametrize(
     ("args", "variables", "questions"),
     [
@@ -67,7 +65,6 @@ def test_confirmation_is_asked_as_the_settings_say(
     assert of_kind(said, "status")[0]["last"] == "committed"
 
 
-@pytest.mark.requirement("S2.49")
 @pytest.mark.parametrize(
     ("args", "variables", "sizes"),
     [
@@ -88,7 +85,6 @@ def test_options_stand_over_environment_and_file(
     assert (gauge["window"], gauge["trigger"]) == sizes
 
 
-@pytest.mark.requirement("S2.62")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_talked_with(preset: str) -> None:
     """With the scripted echo too, whose window is small: what a person wishes to be compacted is."""
@@ -97,7 +93,6 @@ def test_every_preset_can_be_talked_with(preset: str) -> None:
     assert committed[-1]["tokens_after"] < committed[-1]["tokens_before"]
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("args", "variables", "code", "told"),
     [

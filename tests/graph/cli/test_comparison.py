@@ -26,7 +26,6 @@ def places(rows: list[str], sign: str, margin: int = len("trigger 80 ")) -> dict
     return {c: 14 - r for r, row in enumerate(rows) for c, cell in enumerate(row[margin:]) if cell == sign}
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_sign_stands_as_high_as_its_request() -> None:
     """The limit is the top row, and the trigger a line across."""
     rows = drawn(line(0, 50, 140, 80))
@@ -36,7 +35,6 @@ def test_a_sign_stands_as_high_as_its_request() -> None:
     assert len(rows) == 15
 
 
-@pytest.mark.requirement("S4.37")
 def test_lines_of_several_presets_have_each_their_sign_and_trigger() -> None:
     """Where they meet there is one sign for all."""
     rows = drawn(line(10, 20, 30), line(10, 40, 30, sign="x", trigger=100))
@@ -49,7 +47,6 @@ def test_lines_of_several_presets_have_each_their_sign_and_trigger() -> None:
     assert [row.split("┄")[0].strip() for row in rows if "┄" in row] == ["limit 140", "trigger 100", "trigger 80"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_line_is_as_wide_as_the_chart_however_many_requests_it_has() -> None:
     """The longest gives the width, up to the terminal's; no peak is hidden."""
     few, many = line(10, 60, sign="x"), line(*[20] * 90, 120)
@@ -59,7 +56,6 @@ def test_a_line_is_as_wide_as_the_chart_however_many_requests_it_has() -> None:
     assert places(rows, "o")[19] == 12
 
 
-@pytest.mark.requirement("S4.37")
 def test_one_without_requests_is_no_line() -> None:
     """The others are drawn."""
     assert places(drawn(line(), line(30)), "o") == {0: 3}
@@ -79,7 +75,6 @@ def shown(*reports: Report, width: int = 80) -> list[str]:
     return capture.get().splitlines()
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_page_fits_with_every_preset(width: int) -> None:
     """A row each with its figures, none cut."""
@@ -92,7 +87,6 @@ def test_the_page_fits_with_every_preset(width: int) -> None:
         assert row[2:] == ["90,000", "0", "99", "8,910", "k", "88%", "1234", "123"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_page_tells_what_became_of_each() -> None:
     """Commits count, other verdicts do not; the heading is the conversation's; names are no markup."""
     rows = [attempt("precheck", "s", verdict, "", 1, None, None, None) for verdict in ("committed", "noop")]
@@ -111,7 +105,6 @@ def test_the_page_tells_what_became_of_each() -> None:
     assert UNASKED.split()[0] not in " ".join(shown(several[0], report("typed_rules"))).split()
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_went_wrong_is_told_with_its_preset() -> None:
     """In a line below the table; of the others nothing."""
     page = shown(report("selective"), report("typed_rules", lost_messages=2, invalid_requests=1))
@@ -119,7 +112,6 @@ def test_what_went_wrong_is_told_with_its_preset() -> None:
     assert not any(row.startswith("selective:") for row in page)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_conversation_in_which_nobody_was_asked_has_no_chart() -> None:
     """As one that ends with its first input."""
     assert "No request was sent." in shown(report("selective", sizes=[]), report("typed_rules", sizes=[]))

@@ -52,7 +52,6 @@ def rows(*args: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@pytest.mark.requirement("S3.23")
 def test_each_policy_is_measured_at_each_budget_beside_chance_and_trim(recorded: Path) -> None:
     """With every figure, and none over its cap."""
     found = rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9")
@@ -64,14 +63,12 @@ def test_each_policy_is_measured_at_each_budget_beside_chance_and_trim(recorded:
     assert rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9") == found
 
 
-@pytest.mark.requirement("S3.23")
 def test_several_cuts_of_several_files(recorded: Path) -> None:
     """A run counts once, however often it is cut."""
     (row, *_) = rows(recorded, recorded, "--preset", "faithful", "--budget", "0.5", "--cut", "0.5,0.75")
     assert (row["runs"], row["cuts"]) == (1, 4)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_path: Path) -> None:
     """From the file that --use names."""
     path = tmp_path / "mine.py"
@@ -84,7 +81,6 @@ def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_p
     assert played[0]["compactions"] > 0
 
 
-@pytest.mark.requirement("S3.23")
 def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
     """A row a policy and window; beside no compaction at all, which is over the window and costs 1.
 
@@ -109,14 +105,12 @@ def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
     assert by[0.4, "faithful"]["compactions"] > by[0.8, "faithful"]["compactions"] > 0
 
 
-@pytest.mark.requirement("S3.23")
 def test_json_says_what_the_figures_do_not_show(recorded: Path) -> None:
     """In every row, whatever is measured."""
     for args in (("--budget", "0.5"), ("--online",)):
         assert {row["note"] for row in rows(recorded, "--preset", "faithful", *args)} == {SAID}
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     """It fits 80 columns, names the runs, and explains its columns."""
     result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
@@ -129,7 +123,6 @@ def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     assert "pairs broken" not in words
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     """A table a window, in 80 columns with their headings; that a digest costs no call is said."""
     result = evaluate(recorded, "--online", "--preset", "faithful", "--window", "0.4,0.8")
@@ -142,7 +135,6 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     assert words.count("policy available 95 % calls times sent reused cost over") == 2
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_table_of_an_online_replay_is_explained(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +167,6 @@ def test_the_table_of_an_online_replay_is_explained(
     assert f"over runs. 7 calls of a summarizer are in the cost. {SAID}" in " ".join(told.split())
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_table_of_what_recall_finds_is_explained(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +191,6 @@ def test_the_table_of_what_recall_finds_is_explained(
     assert words.endswith(f"only messages of the same run are searched. {SAID}")
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was measured; blank for a policy that lost nothing."""
 
@@ -219,7 +209,6 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
     assert " ".join(RECOVERED.split()) in " ".join(result.stdout.split())
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_table_shows_shares_as_percentages_and_names_what_is_flawed(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +254,6 @@ def test_the_table_shows_shares_as_percentages_and_names_what_is_flawed(
     assert "Recoverable" not in " ".join(unmeasured)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("args", "bar", "counted"),
     [
@@ -284,7 +272,6 @@ def test_a_terminal_shows_how_far_it_is_and_erases_this_in_the_end(
     assert drawn.endswith(f"\x1b[2K{bar} {'━' * 40} {counted}\n\x1b[?25h\r\x1b[1A\x1b[2K")
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_recall_finds_in_long_threads(tmp_path: Path) -> None:
     """By the user's words and the query of `auto_recall`, beside BM25; each run among the other."""
     files = [tmp_path / f"{thing}.json" for thing in ("teal", "navy")]
@@ -321,7 +308,6 @@ def told_and_needed(thing: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_auto_recall_can_be_switched(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every preset; by default each has its own."""
     played: list[dict[str, bool]] = []
@@ -337,7 +323,6 @@ def test_auto_recall_can_be_switched(recorded: Path, monkeypatch: pytest.MonkeyP
     assert played == [{"faithful": True, "selective": False}, dict.fromkeys(both, True), dict.fromkeys(both, False)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
     """With what its compactions took out of view."""
     db = f"sqlite:///{tmp_path / 'kept.db'}"
@@ -350,7 +335,6 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_thread_needs_from_its_archive_is_measured_as_in_the_file(tmp_path: Path) -> None:
     """A call at the end needs a number that a compaction has taken out of view."""
     first, noted, *waiting, ask, call = told_and_needed("teal")
@@ -362,7 +346,6 @@ def test_what_a_thread_needs_from_its_archive_is_measured_as_in_the_file(tmp_pat
     assert rows("--db", db, "--preset", "recent_rounds", "--budget", "0.5") == read
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_variable_names_the_database_of_a_thread_alone(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,7 +361,6 @@ def test_the_variable_names_the_database_of_a_thread_alone(
     assert {row["runs"] for row in rows(recorded, "--thread", thread, *options)} == {2}
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> None:
     """A run in a window of tokens is the run in the share that makes as many."""
     (run_,) = [run_of(one) for one in read_recordings(recorded)]
@@ -391,7 +373,6 @@ def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> N
     assert f"window {tokens:,} tokens: 1 runs" in " ".join(table.split())
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
     """With `--out`, the command draws retention against the budget, or with `--online` the course of the runs."""
@@ -406,7 +387,6 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     assert course != drawn
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -428,7 +408,6 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     assert said in one_line(result)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("args", "said"),
     [

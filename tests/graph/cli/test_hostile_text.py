@@ -140,7 +140,6 @@ def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.
     assert FORBIDDEN.findall(said) == []
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_console_prints_words_as_they_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +175,6 @@ def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.Cap
     assert said.count("[bold red]markup[/]") >= 3
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_console_keeps_its_own_control_sequences() -> None:
     """Those that rich itself makes, such as the move of the cursor that redraws a line."""
     from rich.control import Control  # noqa: PLC0415 - of this test alone
@@ -185,7 +183,6 @@ def test_a_console_keeps_its_own_control_sequences() -> None:
     assert [segment.text for segment in console.render(Control.home(), console.options)] == ["\x1b[H"]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("escape", "text", "expected"),
     [

@@ -37,7 +37,6 @@ REQUESTS: dict[str, list[BaseMessage]] = {
 }
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("messages", REQUESTS.values(), ids=REQUESTS)
 def test_a_request_reads_as_langchain_openai_sends_it(messages: list[BaseMessage]) -> None:
     """The same messages, given to `ChatOpenAI`, make the same JSON."""
@@ -45,7 +44,6 @@ def test_a_request_reads_as_langchain_openai_sends_it(messages: list[BaseMessage
     assert to_openai(messages) == model._get_request_payload(messages)["messages"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_arguments_are_json_text_and_nothing_of_ours_leaks() -> None:
     """Arguments keep their letters; marks, ids and status of messages stay at home; input is not changed."""
     message = AIMessage("", id="m1", tool_calls=[CALL], additional_kwargs=MARKS)

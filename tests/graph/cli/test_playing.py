@@ -36,7 +36,6 @@ REQUESTS: dict[str, tuple[list[AnyMessage], bool]] = {
 }
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_paired_by_position(name: str) -> None:
     """A request is valid where each call is answered directly behind its message; the recount agrees."""
@@ -44,14 +43,12 @@ def test_a_request_is_paired_by_position(name: str) -> None:
     assert is_paired(messages) == valid == (unpaired(to_openai(messages)) == [])
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_recorded_tool_without_a_schema_takes_no_arguments() -> None:
     """A provider refuses a schema that is no object."""
     tools = Playback(Recording(name="r", messages=[], tools=[{"function": {"name": "now"}}])).tools()
     assert tools.tools_by_name["now"].tool_call_schema == {"type": "object", "properties": {}}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
@@ -69,7 +66,6 @@ def test_the_bias_is_the_slope_of_the_recorded_usage(usage: dict[int, int], expe
     assert bias_of(recording, WORDS) == pytest.approx(expected)
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
     """It is handed over with the results behind it, as copies; then the person speaks, and then nothing is left."""
     messages = (user("u"), asks("a"), result("a"), user("v"))
@@ -84,7 +80,6 @@ def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
         playback.answer()
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
     """Inputs are copies: a recording can be played again."""
     messages = (HumanMessage("u"),)
@@ -125,7 +120,6 @@ ANSWERS = (6, 8) * 3
 """These are the sizes of the model's answers in `told(3, 40)`: the number of words, and 4 for each message."""
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("tools", "schema"), [((), 0), ((READ,), 10)], ids=["no tools", "a tool of ten words"])
 def test_a_conversation_as_large_as_the_window_is_reported_whole(
     player: Callable[..., Player], tools: tuple[Any, ...], schema: int
@@ -162,7 +156,6 @@ def test_a_conversation_as_large_as_the_window_is_reported_whole(
     assert sent == [{**about, "request": n, "messages": messages} for n, messages in enumerate(expected, 1)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> None:
     """The report counts two requests over the limit, and omits the request that is exactly as large as the limit."""
     played = player(Recording(name="r", messages=told(3, 40)), window="1000")
@@ -171,7 +164,6 @@ def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> N
     assert (report.over_window_requests, report.flawless) == (2, False)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("slope", "usage_bias", "ratio"), [(2.0, True, 2.0), (1.5, True, 1.5), (0.5, True, 1.0), (2.0, False, 1.0)]
 )
@@ -194,7 +186,6 @@ def test_the_model_reports_usage_in_the_tokens_of_the_recorded_provider(
     assert (report.limit, report.trigger, tuple(report.sizes)) == (1000, 800, SIZES)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("slope", [0.5, 2.0])
 def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
     player: Callable[..., Player], slope: float
@@ -214,7 +205,6 @@ def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
     assert report.max_request_tokens <= report.limit == 200
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
     """The graph refuses an input over the limit before the model reports any usage, with and without the ratio."""
     messages = (user("word " * 296), AIMessage("a"), user("b"), AIMessage("c"), user("d"), AIMessage("e"))
@@ -224,7 +214,6 @@ def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player
         assert (report.turns, report.refused_turns, report.over_window_requests) == (3, 1, 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
     """The summarizer is called only in the turn that needs the summary.
 
@@ -242,7 +231,6 @@ def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> No
         assert report.asks == asks_first
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[..., Player]) -> None:
     """The recorded answer replaces the graph's own answer to the refused input, and the conversation continues."""
     refused = HumanMessage("and so on " * 300)
@@ -259,7 +247,6 @@ def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[...
     assert (report.messages, report.rounds) == (9, 3)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player: Callable[..., Player]) -> None:
     """If the notice about a refused input exceeds the limit too, the graph does not call the model.
 
@@ -275,7 +262,6 @@ def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player:
     assert (report.messages, report.rounds) == (2, 1)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("messages", "places"),
     [
@@ -302,7 +288,6 @@ def test_a_result_that_no_call_waits_for_is_said_with_the_next_input(
     assert (report.turns, report.lost_messages, report.invalid_requests) == (2, 0, 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_schemas_are_counted_as_they_are_sent() -> None:
     """The tool schemas count as one JSON text without escaped letters, and an empty list of schemas has no tokens."""
     letters = TextCounter("letters", len)
@@ -310,7 +295,6 @@ def test_schemas_are_counted_as_they_are_sent() -> None:
     assert schema_tokens([], letters) == 0
 
 
-@pytest.mark.requirement("S4.37")
 def test_in_memory_a_replay_saves_one_checkpoint_a_turn() -> None:
     """A checkpoint for each step would take longer, and nobody can inspect a database in memory later."""
     recording = Recording(name="r", messages=tuple(text_rounds(3)))

@@ -48,7 +48,6 @@ def read(*args: str) -> dict[str, tuple[int, ...]]:
     return {preset: tuple(sizes) for preset, *sizes in (row.values() for row in rows)}
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("name", ["claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"])
 def test_the_sizes_of_a_model_by_its_name(name: str) -> None:
     """With its provider and without; every preset in its order."""
@@ -59,14 +58,12 @@ def test_the_sizes_of_a_model_by_its_name(name: str) -> None:
     assert found["faithful"] == (200_000, 136_000, 136_000, 54_400)
 
 
-@pytest.mark.requirement("S2.57")
 def test_they_are_those_of_the_agents_model_object() -> None:
     """Window, reserve and trigger as the graph computes them."""
     for name, model in (("gpt-4o", gpt("gpt-4o")), ("openai:gpt-5", gpt("gpt-5")), ("claude-sonnet-4-5", claude())):
         assert read("--model", name) == {row.preset: tuple(row[1:]) for row in preset_sizes(model)}
 
 
-@pytest.mark.requirement("S2.57")
 def test_one_preset_and_ones_own_figures() -> None:
     """A name limits the list; `--max-tokens` and `--window` stand over what the model says, or stand alone."""
     assert list(read("layered_defence", "--model", "gpt-4o")) == ["layered_defence"]
@@ -76,7 +73,6 @@ def test_one_preset_and_ones_own_figures() -> None:
     assert read("--window", "64000", "--max-tokens", "16000")["selective"][:3] == (64_000, 48_000, 38_400)
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_table_says_what_the_figures_are_of() -> None:
     """The table has one row for each preset, and shows numbers with thousands separators."""
     result = presets("--model", "gpt-4o")
@@ -91,7 +87,6 @@ def test_the_table_says_what_the_figures_are_of() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -110,7 +105,6 @@ def test_what_cannot_be_told_is_a_usage_error(arguments: list[str], said: str) -
     assert said in " ".join(result.stderr.replace("│", " ").split())
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_limit_of_googles_objects_has_a_name_of_its_own() -> None:
     """`max_output_tokens` is kept free as `max_tokens` is."""
     model = ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none"), max_output_tokens=65_536)
@@ -156,7 +150,6 @@ PROMPTS = [0, 5, 25, 50]
 """Sizes of system prompts, in percent of the limit."""
 
 
-@pytest.mark.requirement("S2.57")
 @given(
     name=st.sampled_from(sorted(MODELS)),
     preset=st.sampled_from(PRESETS),
@@ -179,7 +172,6 @@ def test_of_every_model_and_preset_the_trigger_rises_with_the_ratio(
         assert found.reserve > 0 or name.startswith("gpt-5")
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_at_least_half_of_the_room_is_usable(name: str, prompt: int) -> None:
@@ -194,14 +186,12 @@ def test_at_least_half_of_the_room_is_usable(name: str, prompt: int) -> None:
             assert found.trigger - found.aim >= found.room // 100
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(("ratio", "trigger"), [(0.5625, 88_187), (0.625, 91_375), (0.8, 108_800), (0.9, 122_400)])
 def test_a_system_prompt_of_a_quarter_of_the_limit_turns_no_ratios_around(ratio: float, trigger: int) -> None:
     """With Claude, whose limit is 136,000 tokens; the common ratios stay shares of the limit."""
     assert sizes(claude(), CompactionSettings(trigger_ratio=ratio), 25).trigger == trigger
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_each_model_has_a_soft_zone_and_a_reserve(name: str, preset: Preset) -> None:

@@ -27,13 +27,11 @@ def presets(*args: str, width: int = 100) -> Result:
     return CliRunner().invoke(app, ["presets", *args], env={"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)})
 
 
-@pytest.mark.requirement("S2.57")
 def test_every_preset_says_what_it_is() -> None:
     """No more and no less."""
     assert set(ABOUT) == set(PRESETS)
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("flags", [[], ["--changed"]])
 def test_a_preset_as_yaml_is_read_back_as_it_is(preset: Preset, flags: list[str], tmp_path: Path) -> None:
@@ -45,7 +43,6 @@ def test_a_preset_as_yaml_is_read_back_as_it_is(preset: Preset, flags: list[str]
     assert load_settings(path) == load_settings(result.stdout) == CompactionSettings(preset=preset)
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_table_of_presets_fits_a_terminal() -> None:
     """In 80 columns no name is cut, and an empty line stands between two presets."""
     lines = [line.rstrip() for line in presets(width=80).stdout.splitlines()]
@@ -61,7 +58,6 @@ def test_the_table_of_presets_fits_a_terminal() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.57")
 def test_every_setting_is_printed_below_what_it_means() -> None:
     """The preset first; each with its description as a comment, whole, and its value."""
     lines = presets("progressive").stdout.splitlines()
@@ -81,7 +77,6 @@ def test_every_setting_is_printed_below_what_it_means() -> None:
     assert max(map(len, lines)) < 130
 
 
-@pytest.mark.requirement("S2.57")
 def test_what_is_changed_is_all_that_differs_from_selective() -> None:
     """Of selective itself nothing but its name."""
     usual = CompactionSettings().model_dump()
@@ -97,7 +92,6 @@ def test_what_is_changed_is_all_that_differs_from_selective() -> None:
         )
 
 
-@pytest.mark.requirement("S2.57")
 def test_only_a_group_with_a_changed_setting_has_a_heading() -> None:
     """`--changed` prints the heading of a group once, above the changed settings of the group."""
     lines = presets("reserve_tokens", "--changed").stdout.splitlines()
@@ -112,7 +106,6 @@ def test_only_a_group_with_a_changed_setting_has_a_heading() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_text_in_the_yaml_is_as_the_user_wrote_it() -> None:
     """Characters outside of ASCII are printed as they are, not as escape sequences."""
     settings = CompactionSettings(summary_instructions="保留价格", key_information=("价格", "précis"))
@@ -122,7 +115,6 @@ def test_a_text_in_the_yaml_is_as_the_user_wrote_it() -> None:
     assert load_settings(text) == settings
 
 
-@pytest.mark.requirement("S2.57")
 def test_json_is_a_line_a_preset() -> None:
     """Each is read back by the settings; with a name it is one line."""
     lines = presets("--json").stdout.splitlines()
@@ -131,7 +123,6 @@ def test_json_is_a_line_a_preset() -> None:
     assert presets("typed_rules", "--json").stdout.splitlines() == [lines[PRESETS.index("typed_rules")]]
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_tells_what_each_preset_does(width: int) -> None:
     """The table shows each preset's triggers, hooks, strategies and summary mode, whole and within the terminal."""
@@ -150,7 +141,6 @@ def test_the_table_tells_what_each_preset_does(width: int) -> None:
         assert set(ABOUT[preset].split()[:-1]) <= set(words)
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("trigger", "said"),
     [
@@ -172,7 +162,6 @@ def test_a_trigger_is_told_with_its_comparison(trigger: Trigger, said: str) -> N
     assert triggers_of(settings.model_copy(update={"enabled": False})) == []
 
 
-@pytest.mark.requirement("S2.57")
 def test_an_unknown_preset_is_a_usage_error_that_suggests_one() -> None:
     """Nothing is printed, and the exit code is 2."""
     result = presets("progresive", width=200)
@@ -181,7 +170,6 @@ def test_an_unknown_preset_is_a_usage_error_that_suggests_one() -> None:
     assert "known are selective, typed_rules" in presets("zzz", width=300).stderr
 
 
-@pytest.mark.requirement("S2.57")
 def test_help_says_what_reads_the_yaml() -> None:
     """Each option and each reader is named."""
     text = " ".join(presets("--help", width=160).stdout.split())

@@ -58,7 +58,6 @@ def graph(db: str) -> Any:
     return talked(db, PROMPT)
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("preset", "prompt"),
     [(None, PROMPT), ("typed_rules", PROMPT), ("layered_defence", None)],  # the last counts in its own way
@@ -79,7 +78,6 @@ def test_it_says_what_the_function_says(db: str, config: str, preset: Preset | N
 TOKENS = ("tokens_before", "tokens_selected", "tokens_after_about")
 
 
-@pytest.mark.requirement("S4.37")
 def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config: str) -> None:
     """In words: figures first, then what would go."""
     before = values(graph)
@@ -98,7 +96,6 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
 
 
-@pytest.mark.requirement("S4.37", "S2.57")
 @pytest.mark.parametrize(("auto_recall", "after"), [(False, WINDOW), (True, WINDOW - 200)])
 def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
     db: str, config: str, auto_recall: bool, after: int
@@ -112,7 +109,6 @@ def test_tokens_for_a_quotation_are_kept_free_once_there_is_an_archive(
     assert limits == [WINDOW, after]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("prompt", [PROMPT, None])
 def test_the_prompt_counts_after_a_compaction_too(db: str, config: str, prompt: str | None) -> None:
     """A compaction removes the stored token usage. Without a prompt and tools, only the messages count."""
@@ -122,7 +118,6 @@ def test_the_prompt_counts_after_a_compaction_too(db: str, config: str, prompt: 
     assert told["tokens_before"] == CompactionThread(graph, CONFIG).preview().tokens_before
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     """The settings are the usual ones then. Where nothing would be done, it says why."""
     shown = call("preview", THREAD, "--db", db, "--window", "100000").stdout
@@ -135,7 +130,6 @@ def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     )
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> None:
     """Under a heading of its own."""
     clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
@@ -147,7 +141,6 @@ def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> N
     ]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_compaction_without_a_summary_says_so(graph: Any, db: str, config: str) -> None:
     """The first line says that there is no summary and gives the sizes, and is not wrapped in a narrow terminal."""
     seen = CompactionThread(graph, CONFIG).preview("typed_rules")
@@ -158,7 +151,6 @@ def test_a_compaction_without_a_summary_says_so(graph: Any, db: str, config: str
     )
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -176,7 +168,6 @@ def test_what_cannot_be_tried_says_so(db: str, words: tuple[str, ...], code: int
     assert told in call("preview", *words, "--db", db, expect=code).stderr
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_thread_whose_checkpoints_are_elsewhere_says_so(db: str) -> None:
     """Its compactions are here, what is in view is not."""
     agent(database=db).invoke(full(), CONFIG)

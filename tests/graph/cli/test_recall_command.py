@@ -35,7 +35,6 @@ def graph(db: str) -> Any:
     return made
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_left_the_view_is_found(graph: Any, db: str) -> None:
     """As the function in Python finds it; as JSON each message whole, with its place."""
     told = call("recall", THREAD, "booking", "ZK-4471", "--db", db).stdout
@@ -47,7 +46,6 @@ def test_what_left_the_view_is_found(graph: Any, db: str) -> None:
     assert first["score"] > 0
 
 
-@pytest.mark.requirement("S2.51")
 def test_it_is_found_by_its_handle_and_in_a_compaction(graph: Any, db: str) -> None:
     """A compaction alone gives all that it took, in order; with a query, what holds the words first."""
     assert FACT.text in call("recall", THREAD, "--handle", handle(FACT)[:12], "--db", db).stdout
@@ -56,7 +54,6 @@ def test_it_is_found_by_its_handle_and_in_a_compaction(graph: Any, db: str) -> N
     assert lines("recall", THREAD, "ZK-4471", "--handle", name, "--db", db)[0]["id"] == "fact"
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("when", "found"),
     [
@@ -73,7 +70,6 @@ def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool
     assert (NOTHING not in call("recall", THREAD, "ZK-4471", "--db", db, *when).stdout) is found
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.usefixtures("graph")
 def test_a_speaker_narrows_what_is_found(db: str) -> None:
     """The user named the booking, and the assistant did not."""
@@ -82,7 +78,6 @@ def test_a_speaker_narrows_what_is_found(db: str) -> None:
     assert (others[0]["id"], "fact" in [one["id"] for one in others]) == ("noted", False)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.usefixtures("graph")
 def test_the_answer_keeps_its_size(db: str) -> None:
     """The parts that hold the words are what is shown."""
@@ -91,7 +86,6 @@ def test_the_answer_keeps_its_size(db: str) -> None:
     assert tiktoken_counter().text(told.rstrip("\n")) <= 150
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -108,7 +102,6 @@ def test_what_cannot_be_looked_for_says_so(db: str, words: tuple[str, ...], code
     assert told in call("recall", *words, "--db", db, expect=code).stderr
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_thread_without_an_archive_has_nothing(graph: Any, db: str) -> None:
     """It is said in a sentence; as JSON there is no line."""
     graph.invoke(said("hello"), {"configurable": {"thread_id": "short"}})

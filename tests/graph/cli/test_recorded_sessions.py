@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
@@ -39,7 +38,6 @@ def pi_usage(*counts: int) -> dict[str, Any]:
     return dict(zip(("input", "cacheRead", "cacheWrite", "output"), counts, strict=True))
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_pi_session_keeps_its_defects_and_its_usage(tmp_path: Path) -> None:
     """Aborted empty turns, unanswered calls and error results stay; usage adds up, and zero is none."""
     calls = [{"type": "toolCall", "id": key, "name": "bash", "arguments": {"n": key}} for key in ("a", "b")]
@@ -70,7 +68,6 @@ def test_a_pi_session_keeps_its_defects_and_its_usage(tmp_path: Path) -> None:
     assert read.usage == {3: 4321}
 
 
-@pytest.mark.requirement("S3.23")
 def test_pi_blocks_become_content_blocks(tmp_path: Path) -> None:
     """Thinking, several texts and images stay apart, in their order."""
     blocks = [
@@ -106,7 +103,6 @@ def from_model(call_id: str, response: str = "r1", ids: tuple[str, ...] = ()) ->
     return {"tool_call_metadata": {"function_name": "run", "tool_call_id": call_id, "model_response": answer}}
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
     """Prompt and tools, user, responses, results, errors; what was never sent is left out."""
     schema = {"type": "function", "function": {"name": "run"}}
@@ -146,7 +142,6 @@ def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
     assert read.usage == {2: 13, 5: 13, 7: 13}
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_response_with_several_calls_is_said_once(tmp_path: Path) -> None:
     """Each action of a response repeats it; it is one message, unless the same call comes a second time."""
     both = ("a", "b")
@@ -162,7 +157,6 @@ def test_a_response_with_several_calls_is_said_once(tmp_path: Path) -> None:
     assert [m.tool_call_id for m in read if isinstance(m, ToolMessage)] == ["a", "b"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_path: Path) -> None:
     """Older logs name no call: the action is the call, and the cause of its observation the link."""
     history = [
@@ -186,7 +180,6 @@ def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_
     assert [read[1].tool_call_id] == call_ids(read[0]) == ["event-1"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> None:
     """A log that contains only actions or only observations is recognized as an OpenHands log.
 
@@ -197,7 +190,6 @@ def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> 
     assert said(read_one(tmp_path, log).messages) == [("human", "no disk")]
 
 
-@pytest.mark.requirement("S3.23")
 def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
     """The image parts follow the text part of the message, as in the format of OpenAI's chat API."""
     log = [action(1, "message", "user", content="see", image_urls=["data:x", "data:y"])]
@@ -206,7 +198,6 @@ def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
     assert said(read_one(tmp_path, log).messages) == [("human", [text, *images])]
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_action_whose_response_was_not_kept_is_its_call(tmp_path: Path) -> None:
     """An action without a recorded response of the model becomes a call with the id in the action's metadata.
 

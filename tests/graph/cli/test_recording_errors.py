@@ -11,7 +11,6 @@ NO_NAME = '[{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name"
 PI = '{"type": "message", "message": '
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
@@ -77,7 +76,6 @@ def test_a_file_that_is_no_recording_says_where_and_why(tmp_path: Path, content:
     assert [part for part in [str(file), *parts] if part not in str(raised.value)] == []
 
 
-@pytest.mark.requirement("S3.23")
 def test_missing_files_directories_and_binaries_are_told_apart(tmp_path: Path) -> None:
     """What cannot be read as text is named for what it is."""
     image, coded = tmp_path / "image", tmp_path / "coded"

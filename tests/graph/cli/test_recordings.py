@@ -82,7 +82,6 @@ LANGCHAIN = [
 ]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "values",
     [
@@ -101,7 +100,6 @@ def test_the_same_conversation_is_read_alike_from_every_form(tmp_path: Path, val
     assert outline(read_one(tmp_path, *values).messages) == CHAT_OUTLINE
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_conversation_a_line_gives_numbered_recordings_with_their_tools(tmp_path: Path) -> None:
     """JSON lines of conversations, objects or bare lists, are read one by one and named by number."""
     first, second = read_recordings(written(tmp_path / "many", {"messages": CHAT, "tools": [SCHEMA]}, CHAT[:2]))
@@ -110,13 +108,11 @@ def test_a_conversation_a_line_gives_numbered_recordings_with_their_tools(tmp_pa
     assert len(second.messages) == 2
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_file_name_names_a_single_conversation(tmp_path: Path) -> None:
     """A file with one conversation is named by the file alone."""
     assert read_one(tmp_path, CHAT).name == "file"
 
 
-@pytest.mark.requirement("S3.23")
 def test_tau_bench_runs_are_named_by_task_and_trial_and_failed_runs_are_left_out(tmp_path: Path) -> None:
     """Every run is a recording of its own, twins get a number, a run that never began is none."""
     runs = [{"task_id": 4, "trial": 2, "traj": CHAT}, {"task_id": 5, "trial": 0, "traj": []}]
@@ -124,7 +120,6 @@ def test_tau_bench_runs_are_named_by_task_and_trial_and_failed_runs_are_left_out
     assert names == ["runs#4-2", "runs#4-2-2"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_order_reused_ids_and_late_results_are_kept(tmp_path: Path) -> None:
     """What was recorded out of order or under a used id stands where and as it was recorded."""
     chat = [CHAT[1], asked("c1"), CHAT[1], answered("c1", "late"), asked("c1"), answered("zz", "orphan")]
@@ -134,7 +129,6 @@ def test_order_reused_ids_and_late_results_are_kept(tmp_path: Path) -> None:
     assert [one.tool_calls[0]["id"] for one in read if isinstance(one, AIMessage)] == ["c1", "c1"]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("arguments", "read_as"),
     [
@@ -154,7 +148,6 @@ def test_arguments_that_are_no_object_are_kept_as_raw_text(tmp_path: Path, argum
     assert (message.tool_calls[0]["args"], message.invalid_tool_calls) == (read_as, [])
 
 
-@pytest.mark.requirement("S3.23")
 def test_langchain_keeps_ids_status_and_marks_and_moves_usage(tmp_path: Path) -> None:
     """Ids, status and our own marks survive; a repeated id is given up; usage stands in the recording."""
     failed = ToolMessage("no", tool_call_id="c1", status="error", id="m4")
@@ -170,7 +163,6 @@ def test_langchain_keeps_ids_status_and_marks_and_moves_usage(tmp_path: Path) ->
     assert read.messages[4].usage_metadata is None
 
 
-@pytest.mark.requirement("S3.23")
 def test_langchain_calls_are_found_wherever_they_were_kept(tmp_path: Path) -> None:
     """Invalid calls, and calls known only to the provider's own form, are calls too."""
     invalid = {"type": "invalid_tool_call", "id": "c2", "name": "look", "args": "{", "error": "e"}
@@ -181,7 +173,6 @@ def test_langchain_calls_are_found_wherever_they_were_kept(tmp_path: Path) -> No
     assert calls == [("c2", "look", {"__raw__": "{"}), ("c3", "look", {"at": "x"})]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:
     """The constructor form is matched by its last word; no module of the path is looked for."""
     value = {
@@ -193,7 +184,6 @@ def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:
     assert outline(read_one(tmp_path, [value]).messages) == [("human", "hi", [], None)]
 
 
-@pytest.mark.requirement("S3.23")
 def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: Path) -> None:
     """A demonstration is carried over but is no input of the user's; results find their call."""
     result = {"role": "tool", "content": "seen", "tool_call_ids": ["c1"]}
@@ -207,7 +197,6 @@ def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: P
     assert marks == [{"is_meta": True}, None, None, None, None]
 
 
-@pytest.mark.requirement("S3.23")
 def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path) -> None:
     """The reader keeps content parts as parts, and makes a refusal the text of the assistant message.
 
@@ -224,7 +213,6 @@ def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path
     assert to_openai(read) == [*chat[:2], {"role": "assistant", "content": "no"}]
 
 
-@pytest.mark.requirement("S3.23")
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     """Half an emoji, which no encoding can store, becomes the replacement character; whole ones stay."""
     (tmp_path / "file").write_text(r'[{"role": "user", "content": "\ud83d\ude00 and \ud83d"}]', encoding="utf-8")

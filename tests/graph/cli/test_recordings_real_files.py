@@ -75,7 +75,6 @@ def defects(recordings: Iterable[Recording]) -> tuple[int, int]:
     return sum("has no result" in one for one in found), sum("without a call" in one for one in found)
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_tau_bench_run_is_read_whole() -> None:
     """100 runs, 2,962 messages, 860 user inputs; 25 runs use a call id again, and none has a defect."""
     file = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")
@@ -90,7 +89,6 @@ def test_every_tau_bench_run_is_read_whole() -> None:
     assert defects(read) == (0, 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_pi_session_is_read_whole_with_its_defects() -> None:
     """914 messages; 14 aborted turns without content, 18 calls never answered, usage of 439 turns."""
     file = shared_data("pi-session/large-session.jsonl")
@@ -112,7 +110,6 @@ def test_the_pi_session_is_read_whole_with_its_defects() -> None:
     assert [result.status == "error" for result in results] == failed
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("name", "messages", "calls"),
     [
@@ -140,7 +137,6 @@ def test_every_swe_agent_run_is_read_whole(name: str, messages: int, calls: int)
     assert defects([read]) == (0, 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_openhands_run_is_read_whole() -> None:
     """Three runs: only the recall pair was not said; two end in a finish call, which nothing answers."""
     file = shared_data("openhands/multi_swe_bench_output.jsonl")
@@ -161,7 +157,6 @@ def test_every_openhands_run_is_read_whole() -> None:
     ]
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_openhands_recalled_was_never_sent() -> None:
     """The provider's size of the first prompt has no room for the knowledge recalled beside it."""
     file = shared_data("openhands/multi_swe_bench_output.jsonl")
@@ -175,7 +170,6 @@ def test_what_openhands_recalled_was_never_sent() -> None:
     assert abs(beside_user[0] - beside_user[1]) < 10
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_recording_survives_the_way_through_openai_json(tmp_path: Path) -> None:
     """Written as OpenAI JSON and read again, every real conversation makes the same requests."""
     files = sorted(shared_data(".").glob("*/*.*"))

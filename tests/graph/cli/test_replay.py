@@ -35,7 +35,6 @@ CONVERSATION = [
 COMPACTION = ["trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_json_has_the_keys_that_are_promised(recorded: Path) -> None:
     """One line a conversation, with these keys in this order."""
     (line,) = replayed(recorded)
@@ -51,7 +50,6 @@ def test_json_has_the_keys_that_are_promised(recorded: Path) -> None:
     assert {row["blocks_dropped"] for row in committed} == {1}
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_is_readable(recorded: Path, width: int) -> None:
     """A row for each compaction; nothing is cut or wider than the terminal."""
@@ -68,7 +66,6 @@ def test_the_table_is_readable(recorded: Path, width: int) -> None:
     assert [tuple(row[1:5]) for row in rows] == expected
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_end_state_is_told(recorded: Path) -> None:
     """The page begins with the size of the conversation and ends with what became of it."""
     text = " ".join(run(recorded).stdout.split())
@@ -112,7 +109,6 @@ def test_a_model_may_count_otherwise(recorded: Path) -> None:
     assert max(row["tokens_before"] for row in line["compactions"]) > 1.22 * 0.8 * line["limit"]
 
 
-@pytest.mark.requirement("S0.49")
 def test_a_model_writes_the_summaries_if_it_is_chosen(recorded: Path) -> None:
     """With `--summarizer model`, the command calls the model of the environment, and only to write summaries.
 

@@ -29,7 +29,6 @@ def test_a_database_keeps_what_was_compacted(recorded: Path, tmp_path: Path) -> 
     assert any(message.text.startswith("word-0-0 word-0-1") for message in archived)
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_database_keeps_the_checkpoints(recorded: Path, tmp_path: Path) -> None:
     """Every step of each turn can be read afterwards, and the last one with the archive is the whole conversation."""
     url = f"sqlite:///{tmp_path / 'kept.db'}"

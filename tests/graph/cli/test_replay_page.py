@@ -44,7 +44,6 @@ def colors(report: Report) -> dict[str, str]:
     return {word: str(segment.style or "none") for segment in segments for word in segment.text.split()}
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_every_word_is_whole(width: int) -> None:
     """From 80 columns on no row is cut, no word is broken, and no line is longer than the terminal."""
@@ -56,7 +55,6 @@ def test_every_word_is_whole(width: int) -> None:
         assert {row[0], row[2], f"{row[4]:,}", *filter(None, [row[1], *reason])} <= set(words)
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(("width", "gap"), [(WIDE - 1, 0), (WIDE, 1)])
 def test_in_a_wide_terminal_columns_are_further_apart(width: int, gap: int) -> None:
     """From 90 columns on, one more space stands between two columns."""
@@ -64,7 +62,6 @@ def test_in_a_wide_terminal_columns_are_further_apart(width: int, gap: int) -> N
     assert f"blocks{' ' * (1 + gap)}floor" in headings
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_reason_stands_under_its_verdict() -> None:
     """What failed says why, in the same column."""
     lines = shown(REPORT, 100)
@@ -72,7 +69,6 @@ def test_a_reason_stands_under_its_verdict() -> None:
     assert lines[place].index("rejected_insufficient") == lines[place + 1].index("no_selection_fits")
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_row_ends_with_the_floor_that_its_attempt_kept() -> None:
     """The last column is the number of rounds that the attempt kept, or empty if it chose no messages."""
     lines = [line.split() for line in shown(REPORT, 160)]
@@ -80,7 +76,6 @@ def test_a_row_ends_with_the_floor_that_its_attempt_kept() -> None:
     assert ends == [["116,844", "128", "12"], ["7,123", "70", "3"], ["rejected_insufficient", "128,766", "0"]]
 
 
-@pytest.mark.requirement("S4.37")
 def test_names_are_no_markup() -> None:
     """A file's name is printed as it is; the thread and its database are named."""
     lines = shown(REPORT, 100)
@@ -89,7 +84,6 @@ def test_names_are_no_markup() -> None:
     assert lines[2] == "It is thread talk-1 in sqlite:///kept.db."
 
 
-@pytest.mark.requirement("S4.37")
 def test_colors_tell_what_failed() -> None:
     """A verdict with a reason is yellow.
 
@@ -108,7 +102,6 @@ def test_colors_tell_what_failed() -> None:
     )
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_is_open_is_not_hidden() -> None:
     """An attempt without a verdict is shown as open."""
     report = Report(file="f", thread="t", attempts=[attempt("check", "", None, "", 1, None, None, None)])

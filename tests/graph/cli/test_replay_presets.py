@@ -69,7 +69,6 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.requirement("S4.37")
 def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     """A line each, in the order in which they are named; each the figures that it has alone."""
     lines = replayed(recorded, "--preset", THREE)
@@ -81,7 +80,6 @@ def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     assert all(any(row["verdict"] == "committed" for row in line["compactions"]) for line in lines)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
     """The trigger and the sums; a window that holds everything keeps everything."""
     (quarter,) = replayed(recorded)
@@ -93,7 +91,6 @@ def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
     assert quarter["messages"] < 41
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     """Under a quarter of the conversation, with nothing lost, over the limit or asked."""
@@ -103,7 +100,6 @@ def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     assert not any(row["verdict"] == "declined" for row in line["compactions"])
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_has_a_chart_and_a_row_a_preset(recorded: Path, width: int) -> None:
     """It fits the terminal, and says that nobody is asked."""
@@ -127,7 +123,6 @@ def test_the_page_has_a_chart_and_a_row_a_preset(recorded: Path, width: int) -> 
     assert all(sign in words for sign in "●▲■")
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_preset_that_asks_says_so_alone_too(recorded: Path) -> None:
     """One that does not says nothing of it."""
     assert UNASKED in " ".join(run(recorded, "--preset", "recent_rounds").stdout.split())
@@ -141,7 +136,6 @@ def test_several_threads_are_named_with_their_database(recorded: Path, tmp_path:
     assert words.partition("They are the threads ")[2].count("talk.json-") == 3
 
 
-@pytest.mark.requirement("S2.57")
 def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     """Alone with the file's own preset, else over each preset that is named."""
     path = tmp_path / "settings.yaml"
@@ -155,7 +149,6 @@ def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.requirement("S2.57")
 def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) -> None:
     """They stand over the file, which the environment may name too, and under a preset that is named."""
     path = tmp_path / "settings.yaml"
@@ -171,7 +164,6 @@ def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) 
         assert (line["preset"], line["trigger"]) == (preset, int(ratio * line["limit"]))
 
 
-@pytest.mark.requirement("S2.57")
 def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path: Path) -> None:
     """The strategy chooses, the trigger fires, and the key information stands in the requests."""
     out = tmp_path / "requests.jsonl"
@@ -187,7 +179,6 @@ def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path:
     assert replayed(recorded, "--window", "300%")[0]["compactions"] == []
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_module_of_the_folder_is_found_by_its_name(
     recorded: Path, own: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +190,6 @@ def test_a_module_of_the_folder_is_found_by_its_name(
     assert any(row["trigger"] == "every_third" for row in line["compactions"])
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -235,7 +225,6 @@ def test_own_parts_that_cannot_work_are_told_in_one_line(
     assert one_line(result) == f"{'talk.json' if args else path}: {said}"
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("named", "said"),
     [
@@ -276,7 +265,6 @@ def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], s
     assert said in result.stderr
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tmp_path: Path) -> None:
     """With the file, the key and the nearest name."""
     path = tmp_path / "settings.yaml"
@@ -287,7 +275,6 @@ def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tm
     assert one_line(run(recorded, "--config", tmp_path / "none.yaml")).endswith("(No such file or directory)")
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("kind", ["svg", "html"])
 def test_the_page_can_be_drawn(recorded: Path, tmp_path: Path, kind: str) -> None:
     """As a picture or a page with what is printed."""
@@ -300,7 +287,6 @@ def test_the_page_can_be_drawn(recorded: Path, tmp_path: Path, kind: str) -> Non
     assert "layered_defence" in result.stdout
 
 
-@pytest.mark.requirement("S4.37")
 def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:
     """It is named with its conversation."""
     long_prompt = {"role": "system", "content": "be brief " * 500}

@@ -94,7 +94,6 @@ def shown(*args: str) -> str:
     return " ".join(result.stdout.split())
 
 
-@pytest.mark.requirement("S4.37")
 def test_threads_are_listed_newest_first(kept: str) -> None:
     """Each with its checkpoints, its compactions and when it was written last."""
     rows = lines("threads", "--db", kept)
@@ -105,7 +104,6 @@ def test_threads_are_listed_newest_first(kept: str) -> None:
     assert "talk 20" in shown("threads", "--db", kept)
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: str) -> None:
     """A UUID is printed on one line, so that it can be copied."""
     name = "01a21ecd-0b0a-771a-a9df-ed88edafc093"
@@ -116,7 +114,6 @@ def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: st
     assert max(map(len, printed)) <= 80
 
 
-@pytest.mark.requirement("S4.37")
 def test_checkpoints_are_listed_newest_first(kept: str) -> None:
     """As the saver lists them, of all namespaces or of one, as many as are asked for."""
     with SQLAlchemySaver.from_url(kept) as saver:
@@ -134,7 +131,6 @@ def test_checkpoints_are_listed_newest_first(kept: str) -> None:
     assert "namespace" not in shown("checkpoints", "talk", "--db", kept)
 
 
-@pytest.mark.requirement("S4.37")
 def test_compactions_are_listed_in_order(kept: str) -> None:
     """With trigger, verdict, reason and sizes; a thread that was never compacted says so."""
     first, second = lines("history", "talk", "--db", kept)
@@ -146,7 +142,6 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
     """Other columns are wrapped instead; no line is longer than the terminal."""
     printed = CliRunner().invoke(app, ["history", "talk", "--db", kept], env={"COLUMNS": "80"}).stdout
@@ -154,7 +149,6 @@ def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
     assert max(map(len, printed.splitlines())) <= 80
 
 
-@pytest.mark.requirement("S4.37")
 def test_stats_show_the_bytes_by_kind(kept: str) -> None:
     """The parts add up, and the messages take less than they would if nothing were shared."""
     rows = lines("stats", "--db", kept)
@@ -167,7 +161,6 @@ def test_stats_show_the_bytes_by_kind(kept: str) -> None:
     assert "not shared" not in shown("stats", "--db", kept)
 
 
-@pytest.mark.requirement("S4.37")
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
     """Every thread stands where it stood, also one that waits; those that are not named stay as they are."""
     with SQLAlchemySaver.from_url(kept) as saver:
@@ -184,7 +177,6 @@ def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
             assert state_of(saver, thread)[0][:6] == states[0][:6]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     """The figures of --dry-run are those of the run itself."""
     before = lines("stats", "--db", kept)
@@ -200,7 +192,6 @@ def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     assert [row["checkpoints"] for row in lines("stats", "--db", kept)] == [row["checkpoints_left"] for row in pruned]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: str) -> None:
     """PostgreSQL and MariaDB undo the rehearsal too."""
     before = lines("stats", "--db", kept_on_server)
@@ -209,7 +200,6 @@ def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: 
     assert lines("prune", "--all", "--db", kept_on_server) == [{**row, "dry_run": False} for row in rehearsed]
 
 
-@pytest.mark.requirement("S4.37")
 def test_only_what_is_old_goes(kept: str) -> None:
     """Of a thread of today nothing is older than an hour; of one from last year all but the newest is."""
     (row,) = lines("prune", "talk", "--older-than", "1h", "--db", kept)
@@ -223,7 +213,6 @@ def test_only_what_is_old_goes(kept: str) -> None:
     assert (row["checkpoints_erased"], row["checkpoints_left"]) == (14, 1)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     """Nothing of it is left, its compactions and free pages included; the others are there."""
     (row,) = lines("prune", "talk", "--strategy", "delete", "--db", kept)
@@ -233,7 +222,6 @@ def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     assert changed(kept, "PRAGMA freelist_count") == [(0,)]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     """The others are pruned, and the command ends with 1."""
     with SQLAlchemySaver.from_url(kept) as saver, saver.lease("talk"), ThreadPoolExecutor() as others:
@@ -243,7 +231,6 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     assert [json.loads(line)["thread_id"] for line in result.stdout.splitlines()] == ["forked"]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -268,7 +255,6 @@ def test_what_to_prune_must_be_said(kept: str, args: tuple[str, ...], told: str)
     assert changed(kept, "SELECT count(*) FROM compaction_thread") == [(len(GRAPHS),)]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     "command", ["threads", "checkpoints talk", "history talk", "stats", "stats talk", "prune talk"]
 )
@@ -289,7 +275,6 @@ def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_without_the_tables_is_told(kind: str) -> None:
     """The command ends with 2, as for a file without them, and they are not made by looking."""
@@ -298,7 +283,6 @@ def test_a_server_without_the_tables_is_told(kind: str) -> None:
             assert "the tables are missing" in _one_line("threads", "--db", url)
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])
 def test_an_unknown_thread_is_told(kept: str, command: str) -> None:
     """The command ends with 2 and names the thread and the database."""

@@ -58,7 +58,6 @@ def graph(db: str) -> Any:
     return made
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
     """The originals stand again, the ledger tells, nothing is compacted until it is released."""
     whole, head = CompactionThread(graph, CONFIG).transcript(), standing(graph)["head"]
@@ -82,7 +81,6 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert standing(graph)["epoch"] == 2
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("command", [("undo", "--force"), ("release",)])
 def test_a_thread_on_which_a_run_works_is_left_alone(graph: Any, db: str, command: tuple[str, ...]) -> None:
     """The command waits as long as it may, says what to do, and changes nothing."""
@@ -100,7 +98,6 @@ def test_a_thread_on_which_a_run_works_is_left_alone(graph: Any, db: str, comman
     call(name, THREAD, "--db", db, "--wait", "0", *options)
 
 
-@pytest.mark.requirement("S2.51")
 def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     """By the tokens that are counted here; nothing changes."""
     before = values(graph)
@@ -108,7 +105,6 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     assert values(graph) == before
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_undo_where_no_limit_is_stored_needs_no_force(graph: Any, db: str, as_json: bool) -> None:
     """The checkpoints of older versions of the package store no limit, so the command reports no limit."""
@@ -125,7 +121,6 @@ def test_an_undo_where_no_limit_is_stored_needs_no_force(graph: Any, db: str, as
     assert len(values(graph)["messages"]) == 20
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_second_undo_wants_to_be_forced_too(graph: Any, db: str) -> None:
     """The limit is known after a compaction was undone, or was tried in vain, as well."""
     for n in range(20):
@@ -140,7 +135,6 @@ def test_a_second_undo_wants_to_be_forced_too(graph: Any, db: str) -> None:
     assert (told["trigger"], told["limit"]) == (800, 1_000)
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
     """A compaction the state does not rest on, a thread that is not there, a turn that is not over."""
     assert "`history" in call("undo", THREAD, "0" * 16, "--db", db, expect=2).stderr
@@ -159,7 +153,6 @@ class Notes(CompactionState):
     notes: Annotated[list[str], lambda old, new: [*(old or []), *new]]
 
 
-@pytest.mark.requirement("S2.51")
 def test_other_channels_of_a_graph_stay(db: str) -> None:
     """The command knows nothing of the graph: what it does not change stays as it is."""
     saver = SQLAlchemySaver(db)
@@ -181,7 +174,6 @@ def test_other_channels_of_a_graph_stay(db: str) -> None:
     assert parent.invoke({"messages": [], "notes": ["more"]}, CONFIG)["notes"] == ["mine", "more"]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """`show` prints the figures, the summary, and one line for each removed message in a terminal of any width.
 
@@ -216,7 +208,6 @@ def listed(message: AnyMessage, text: str) -> str:
     return f"\x1b[2m{handle(message)} {message.type:>6} \x1b[0m{text}"
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("text", "beginning"),
     [
@@ -236,7 +227,6 @@ def test_a_list_shows_two_hundred_characters_of_a_message(text: str, beginning: 
     assert line_of(message, whole=True).plain == f"{handle(message)}     ai {text}"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
     """By its number in the list of them, as `last`, or by the beginning of its id, whichever the command."""
     for _ in range(2):
@@ -255,7 +245,6 @@ def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
     assert lines("threads", "--db", db)[0]["compactions"] == 2
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> None:
     """`last` is the compaction before it, and `threads` and `inspect` do not count it."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -297,7 +286,6 @@ def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monke
     assert "there is no file" in call("threads", "--db", "sqlite:///elsewhere.db", expect=2).stderr
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
     """`diff` prints removed lines in red and added lines in green, and a narrow terminal does not break the lines."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -318,7 +306,6 @@ def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
     ]
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_transcript_is_whole(graph: Any, db: str) -> None:
     """The transcript contains the messages of the archive and of the state in order, with their handles.
 
@@ -331,7 +318,6 @@ def test_the_transcript_is_whole(graph: Any, db: str) -> None:
     assert shown.splitlines() == [listed(message, message.text) for message in whole]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     """It stands where the compaction began."""
     (row,) = CompactionThread(graph, CONFIG).history()
@@ -355,7 +341,6 @@ def test_a_thread_is_forgotten_only_after_a_yes(graph: Any, db: str) -> None:
     assert lines("threads", "--db", db) == []
 
 
-@pytest.mark.requirement("S2.51")
 def test_where_nothing_is_different_the_diff_says_so(graph: Any, db: str) -> None:
     """After an undo, and without the messages that came later."""
     name = standing(graph)["head"]
@@ -367,7 +352,6 @@ def test_where_nothing_is_different_the_diff_says_so(graph: Any, db: str) -> Non
     assert call("diff", THREAD, name, "--db", db).stdout == "There are no differences.\n"
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("summarizer", "told"), [("digest", False), (None, True)])
 def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | None, told: bool) -> None:
     """A digest is extracted, so `show` names no call of a summarizer."""
@@ -377,7 +361,6 @@ def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | 
     assert (", 1 call of the summarizer" in call("show", THREAD, "last", "--db", db).stdout) is told
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str) -> None:
     """A terminal breaks the line where it likes; a program that reads `show` finds the calls at its end."""
     failing = ScriptedModel(replies=[RuntimeError(filler(80, "why"))])
@@ -389,7 +372,6 @@ def test_the_figures_of_an_attempt_are_one_line_however_long_the_reason(db: str)
     assert line.endswith(", 3 calls of the summarizer")
 
 
-@pytest.mark.requirement("S4.37")
 def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
     """The command prints the reason of an attempt in parentheses.
 
@@ -412,7 +394,6 @@ def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
     ]
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
     """A separate heading lists the shortened messages with their original text.
 
@@ -433,7 +414,6 @@ def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
     assert (plain["left"], [message["id"] for message in plain["clipped"]]) == ([], [one.id for one in results])
 
 
-@pytest.mark.requirement("S2.51")
 def test_pins_stay_where_an_undo_by_command_gives_them_their_whole_text(db: str) -> None:
     """In their original form the pinned messages take more than half of the room. The undo keeps the pins."""
     with SQLAlchemySaver.from_url(db) as saver:

@@ -39,7 +39,6 @@ def seen(tab: Page, every: Told, tmp_path: Path) -> Iterator[Page]:
     assert tab.run("window.owned === undefined && !document.querySelector('img, #what script, #transcript script')")
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
     """By its mark in the chart, and by its row in the list."""
     seen.click(".mark.failed")
@@ -51,7 +50,6 @@ def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
     assert seen.run("document.querySelectorAll('#list [aria-current]').length") == 1
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_compaction_is_opened_by_keyboard(seen: Page) -> None:
     """One stop of the tab key leads to the marks, arrows from one to the next; Escape leads back."""
     for _ in range(30):
@@ -70,7 +68,6 @@ def test_a_compaction_is_opened_by_keyboard(seen: Page) -> None:
     assert seen.run("document.activeElement.matches('.mark')") is False
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_compaction_shows_what_it_did(seen: Page) -> None:
     """Figures, the summary, pins, what left, and a diff in which nothing is missing."""
     seen.click("#list tbody tr:nth-child(3) button")
@@ -83,7 +80,6 @@ def test_a_compaction_shows_what_it_did(seen: Page) -> None:
     assert HOSTILE.splitlines()[0] in hostile
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     """By words as by looks; and can be searched."""
     assert seen.run("document.querySelector('#count').textContent") == "40 messages"
@@ -99,7 +95,6 @@ def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     seen.until("document.querySelector('#count').textContent.startsWith('1 message ')")
 
 
-@pytest.mark.requirement("S4.37")
 def test_dark_and_light_follow_the_system_and_the_button(seen: Page) -> None:
     """The background is what is asked for."""
     light = seen.run("getComputedStyle(document.body).backgroundColor")
@@ -114,7 +109,6 @@ def test_dark_and_light_follow_the_system_and_the_button(seen: Page) -> None:
     seen.run("localStorage.clear()")
 
 
-@pytest.mark.requirement("S4.37")
 def test_it_is_named_for_those_who_hear_it(seen: Page) -> None:
     """Everything that can be pressed has a name, tables have captions, and the chart is there as a table."""
     seen.click("#twin summary")
@@ -129,7 +123,6 @@ def test_it_is_named_for_those_who_hear_it(seen: Page) -> None:
     assert any("Compaction 1 of 5: rejected_empty" in node["name"]["value"] for node in pressable)
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_is_no_wider_than_the_screen(seen: Page, width: int) -> None:
     """On a telephone as on a desk."""
@@ -138,7 +131,6 @@ def test_it_is_no_wider_than_the_screen(seen: Page, width: int) -> None:
     assert seen.run("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
     """The page draws what is new by itself, and keeps what was chosen."""
     with Server(told.report, lambda: stamp(told.saver, THREAD)) as serving:

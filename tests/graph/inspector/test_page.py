@@ -39,7 +39,6 @@ class Parts(HTMLParser):
             self.scripts[-1] += data
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_page_holds_everything_and_asks_for_nothing(every: Told) -> None:
     """No address stands in it but the name of SVG, and its policy lets nothing be loaded."""
     text = page(every.report())
@@ -76,7 +75,6 @@ def test_words_of_a_conversation_are_never_html(told: Told, thread: str) -> None
     assert found["thread"] == thread
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the thread's name, or where it is told to; `--json` prints the data instead."""
     monkeypatch.chdir(tmp_path)
@@ -90,7 +88,6 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     assert [one["kind"] for one in json.loads(shown)["attempts"]].count("undone") == 2
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("counter", "used"), [(approximate_counter(), "approximate"), (WORDS, "tiktoken:o200k_base")]
 )
@@ -108,7 +105,6 @@ def test_the_command_counts_as_the_graph_did(tmp_path: Path, counter: TokenCount
     assert (report["counters"], report["counter"]) == ([counter.name], used)
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
     """A thread that is not there, a place that cannot be written to."""
     runner = CliRunner()
@@ -118,7 +114,6 @@ def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
     assert "name another place by --out" in away.stderr
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize(
     ("thread", "name"),
     [

@@ -43,7 +43,6 @@ def ids(messages: list[BaseMessage]) -> list[str]:
     return [str(message.id) for message in messages]
 
 
-@pytest.mark.requirement("S4.37")
 def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     """Failed, on another branch, in force, undone: as the state that the thread has now sees them."""
     report = every.report()
@@ -55,7 +54,6 @@ def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     assert report["held"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told) -> None:
     """One of another branch, whose checkpoint is not in the thread's line, by the clock."""
     report = every.report()
@@ -64,7 +62,6 @@ def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told)
     assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_an_attempt_in_the_threads_line_stands_there_whatever_its_clock_said(every: Told) -> None:
     """A process may have a wrong clock, so its time only places attempts without a checkpoint in the line."""
     data = read(every.saver, THREAD)
@@ -72,7 +69,6 @@ def test_an_attempt_in_the_threads_line_stands_there_whatever_its_clock_said(eve
     assert [attempt["at"] for attempt in report_of(early, WORDS)["attempts"]] == [0, 0, 2, 3, 0]
 
 
-@pytest.mark.requirement("S4.37")
 def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
     """Else counted; the trigger and the limit are those that the compactions knew."""
     requests = every.report()["requests"]
@@ -81,7 +77,6 @@ def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
     assert [one["turn"] for one in requests] == [1, 2, 3, 4]
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     """The view before and after a commit, its summary, and what is pinned in it."""
     report = every.report()
@@ -97,7 +92,6 @@ def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     assert attempt["goal"].startswith("</script>")
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_transcript_is_the_conversation(every: Told) -> None:
     """As `transcript` tells it; what is in view is the state's list."""
     report = every.report()
@@ -106,7 +100,6 @@ def test_the_transcript_is_the_conversation(every: Told) -> None:
     assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_was_shortened_has_both_forms(told: Told) -> None:
     """The original from the archive, and what the view holds in its place."""
     made = agent(checkpointer=told.saver, tool_result_threshold=100, context_window=1_000)
@@ -123,7 +116,6 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
         assert old["tokens"] > new["tokens"]
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     """The transcript shows the text of the user and the number of images. The view contains a note in its place."""
     image = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
@@ -137,7 +129,6 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     assert "was not sent" in " ".join(in_view)
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
     """The report contains all fields of a message that the page shows.
 
@@ -159,7 +150,6 @@ def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
     }
 
 
-@pytest.mark.requirement("S4.37")
 def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
     """The report shows a declined or deferred attempt as put off, and a rejected or refused attempt as failed."""
     expected: dict[str | None, str] = {
@@ -177,7 +167,6 @@ def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
     assert {attempt["row"]["verdict"]: attempt["kind"] for attempt in attempts} == expected
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> None:
     """The report lists a failed call of the model as a request without an answer.
 
@@ -201,7 +190,6 @@ def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> Non
     assert counted == [(1, False, 5, False), (3, True, 15, False)]
 
 
-@pytest.mark.requirement("S4.37")
 def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
     """A message that `update_state` wrote into a new thread is answered by a run without an input."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -213,7 +201,6 @@ def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
     assert (request["turn"], request["answered"]) == (1, True)
 
 
-@pytest.mark.requirement("S4.37", "S4.39")
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -236,7 +223,6 @@ def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Ex
     assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, True)]
 
 
-@pytest.mark.requirement("S4.37")
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 @pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
 def test_a_failed_call_after_a_refused_message_is_a_request(build: Any, keys: Keyring | None) -> None:
@@ -252,7 +238,6 @@ def test_a_failed_call_after_a_refused_message_is_a_request(build: Any, keys: Ke
     assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, False)]
 
 
-@pytest.mark.requirement("S4.37")
 def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     """However many checkpoints hold a message, its row is read once."""
     asked: list[str] = []
@@ -263,7 +248,6 @@ def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     assert sum("compaction_message" in statement for statement in asked) <= 2
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     """And only with it."""
     before = stamp(told.saver, THREAD)
@@ -272,7 +256,6 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     assert stamp(told.saver, THREAD) != before
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_stamp_changes_with_an_attempt_of_the_thread_alone(told: Told) -> None:
     """An attempt of another thread leaves the stamp as it is."""
     records = CompactionRecords(told.saver.database)
@@ -283,7 +266,6 @@ def test_the_stamp_changes_with_an_attempt_of_the_thread_alone(told: Told) -> No
     assert stamp(told.saver, THREAD) != before
 
 
-@pytest.mark.requirement("S4.37")
 def test_it_reads_from_every_database(own_url: str) -> None:
     """The same from SQLite, PostgreSQL and MariaDB."""
     with SQLAlchemySaver.from_url(own_url) as saver:
@@ -296,7 +278,6 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         assert stamp(saver, THREAD) != before
 
 
-@pytest.mark.requirement("S4.37")
 async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
     """It has its own kind, whether it was used or not, and removes nothing."""
     with SQLAlchemySaver.from_url("memory") as saver:
@@ -309,7 +290,6 @@ async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
         assert told == [("prepared", "swapped", False), ("committed", "", True)]
 
 
-@pytest.mark.requirement("S4.37")
 def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:
     """As where they are kept by another saver, or were pruned; an unknown thread is empty."""
     data = read(told.saver, THREAD)

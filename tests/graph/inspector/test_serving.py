@@ -35,7 +35,6 @@ def ask(serving: Server, path: str, *, host: str | None = None, method: str = "G
     return found
 
 
-@pytest.mark.requirement("S4.37")
 def test_the_page_asks_its_own_server_for_what_is_new(serving: Server, told: Told) -> None:
     """Nothing while the thread stands still, then all of it."""
     status, text = ask(serving, "/")

@@ -97,7 +97,6 @@ def worker_answer(messages: list[Any]) -> AIMessage:
     return calls(("look", {"n": seen + 1}), start=10 + seen) if seen < 8 else AIMessage("worker done")
 
 
-@pytest.mark.requirement("S1.41")
 async def test_the_parent_compacts_when_two_workers_return(go: Drive) -> None:
     """Its next request is whole, each update is one dictionary, and messages that the state keeps without ids do."""
     worker = ScriptedModel(replies=[lambda asked: f"done: {asked[-1].text} {filler(1_300)}"], profile_window=ROOM)
@@ -139,7 +138,6 @@ async def test_a_workers_first_view_is_its_task(go: Drive) -> None:
     assert (standing(graph)["head"], standing(graph)["epoch"]) == (kept["head"], kept["epoch"])
 
 
-@pytest.mark.requirement("S1.41")
 async def test_in_place_of_its_summarizer(go: Drive) -> None:
     """By its name: one summarizer stands in the stack, and after each commit the model sees what the state holds."""
     main = ScriptedModel(replies=["ok"], profile_window=ROOM)
@@ -198,7 +196,6 @@ async def test_beside_its_summarizer_it_refuses_the_first_call(go: Drive) -> Non
     assert main.received == []
 
 
-@pytest.mark.requirement("S1.41")
 async def test_beside_its_summarizer_it_refuses_a_run_that_waited(go: Drive) -> None:
     """The run stopped in an agent with deepagents' summarizer alone. A resumed run with both calls no model."""
     main = ScriptedModel(replies=["ok"], profile_window=ROOM)
@@ -227,7 +224,6 @@ async def test_a_thread_that_its_summarizer_has_cut_goes_on_in_its_place(go: Dri
     assert [message.text for message in CompactionThread(named, CONFIG).transcript()][: len(held)] == held
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_request_is_heard_once_and_not_forwarded(go: Drive) -> None:
     """A wish with a message: the parent compacts, its worker has none."""
     worker = ScriptedModel(replies=["worker done"], profile_window=ROOM)

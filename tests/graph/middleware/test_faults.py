@@ -63,7 +63,6 @@ async def test_a_known_failure(go: Drive, number: str) -> None:
     await SCENARIOS[number].play(go)
 
 
-@pytest.mark.requirement("S2.55")
 async def test_f9_the_model_fails_after_a_compaction_and_the_host_resumes(go: Drive) -> None:
     """The resumed run sends the same compacted request, and the summary that was paid for is found again."""
     played, given = Stage(go, [RuntimeError("down"), CALM]), full()
@@ -77,7 +76,6 @@ async def test_f9_the_model_fails_after_a_compaction_and_the_host_resumes(go: Dr
     played.check(["committed"], said=given["messages"], holds=["and now?"], told=["committed"])
 
 
-@pytest.mark.requirement("F10", "S2.54")
 async def test_f10_no_rung_is_tried_twice_in_a_turn(go: Drive) -> None:
     """Where every archive write fails it is an error and nothing is sent; once they work, the thread goes on."""
     played = Stage(go)
@@ -95,7 +93,6 @@ async def test_f10_no_rung_is_tried_twice_in_a_turn(go: Drive) -> None:
     played.check([str(verdict) for verdict in told], said=given, holds=["and now?"], told=["committed"])
 
 
-@pytest.mark.requirement("S3.23")
 async def test_f14_a_write_of_the_saver_fails(go: Drive) -> None:
     """Whichever it is the run goes on: an answer, one commit, one bill, nothing lost."""
     died = 0

@@ -24,7 +24,6 @@ PAIR: list[AnyMessage] = [
 STAND_IN = ToolMessage("no result", tool_call_id="x", id="t")
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize(
     ("rendered", "others", "sent"),
     [
@@ -73,7 +72,6 @@ def test_the_request_holds_what_both_have_made_of_it(
     assert as_shown(rendered, GIVEN, others) == sent
 
 
-@pytest.mark.requirement("S1.41")
 def test_messages_without_ids_have_the_same_ids_in_each_call() -> None:
     """If a middleware calls the model again, the messages have the ids of the first call, also those it added."""
     said: list[AnyMessage] = [HumanMessage("a"), HumanMessage("b")]
@@ -116,7 +114,6 @@ BARE = as_tool("Answer", "An answer in numbers.", n={"type": "integer"})
 TITLED = as_tool("Answer", "An answer in numbers.", n={"type": "integer", "title": "N"})
 
 
-@pytest.mark.requirement("S4.5")
 @pytest.mark.parametrize(
     ("response_format", "expected"),
     [

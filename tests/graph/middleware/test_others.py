@@ -96,7 +96,6 @@ class Changes(AgentMiddleware[Any, Any]):
         return await handler(self.change(request))
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     """Nothing is compacted while the call is open; the result is in the request that follows."""
     others = [HumanInTheLoopMiddleware(interrupt_on={"look": True})]
@@ -112,7 +111,6 @@ async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     check_request(model.received[-1])  # type: ignore[arg-type] # any messages
 
 
-@pytest.mark.requirement("S1.41")
 async def test_todos_and_edited_contexts(go: Drive) -> None:
     """The prompt of one is counted, what the other hides from a request stays hidden."""
     others = [TodoListMiddleware(), ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=400, keep=1)])]
@@ -128,7 +126,6 @@ async def test_todos_and_edited_contexts(go: Drive) -> None:
     assert state["messages"][2].text == filler(500, "seen"), "the state keeps what happened"
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("strategy", [None, ToolStrategy, ProviderStrategy])
 async def test_structured_output(go: Drive, strategy: Any) -> None:
     """It is there after a compaction in the same call, and its schema is counted."""
@@ -143,7 +140,6 @@ async def test_structured_output(go: Drive, strategy: Any) -> None:
     check_request(model.received[-1])  # type: ignore[arg-type] # any messages
 
 
-@pytest.mark.requirement("S1.41")
 async def test_structured_output_that_is_wrong_is_asked_again(go: Drive) -> None:
     """The error stands in the state, once."""
     model = ScriptedModel(replies=[calls(("Answer", {"n": "many"})), calls(("Answer", {"n": 3}), start=2)])
@@ -154,7 +150,6 @@ async def test_structured_output_that_is_wrong_is_asked_again(go: Drive) -> None
     assert len(model.received) == 2
 
 
-@pytest.mark.requirement("S0.2")
 async def test_tools_that_return_commands_and_tools_that_ask(go: Drive) -> None:
     """Both results are in the state; over the trigger the compaction comes after they are all in."""
     model = ScriptedModel(replies=[usage(calls(("note", {"text": "it"}), ("ask", {})), 900), CALM])
@@ -167,7 +162,6 @@ async def test_tools_that_return_commands_and_tools_that_ask(go: Drive) -> None:
     assert results == ["noted it", "they said left"]
 
 
-@pytest.mark.requirement("S4.23")
 async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
     """Before the model is called, and after its answer, which is not paid for twice."""
     for accepts in (True, False):
@@ -191,7 +185,6 @@ async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
         await go.invoke(agent(require_confirmation=True, checkpointer=None), full(), {})
 
 
-@pytest.mark.requirement("S1.3")
 async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     """A smaller one, chosen by other middleware, compacts before it is called; so does a fallback."""
     large, small = ScriptedModel(replies=["ok"], profile_window=10_000), ScriptedModel(profile_window=500)
@@ -211,7 +204,6 @@ async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     assert request_tokens(small.received[-1]) <= 500
 
 
-@pytest.mark.requirement("S1.3")
 async def test_the_window_of_the_newest_calls_is_known_after_the_answer(
     go: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +215,6 @@ async def test_the_window_of_the_newest_calls_is_known_after_the_answer(
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S4.5")
 async def test_prompt_and_tools_of_the_call_are_counted(go: Drive) -> None:
     """A prompt that other middleware adds makes the same conversation too large."""
     prompt = SystemMessage(filler(250))
@@ -236,7 +227,6 @@ async def test_prompt_and_tools_of_the_call_are_counted(go: Drive) -> None:
         assert (model.received[0][0] == prompt) == bool(others)
 
 
-@pytest.mark.requirement("S1.41")
 async def test_what_others_add_to_one_request_is_sent_and_not_kept(go: Drive) -> None:
     """Before and behind the conversation, compacted or not; what they leave out is left out."""
     first, last = HumanMessage("about me"), HumanMessage("be brief")
@@ -259,7 +249,6 @@ class Bare(AgentMiddleware[Any, Any]):
         return {"messages": Overwrite([m.model_copy(update={"id": None}) for m in state["messages"]])}
 
 
-@pytest.mark.requirement("S1.41")
 async def test_what_others_leave_out_is_left_out_though_the_state_keeps_no_ids(go: Drive) -> None:
     """This also holds in the next model call, while the changes of the compaction are not yet in the state."""
     others = [Bare(), Changes(lambda r: r.override(messages=[m for m in r.messages if m.text != "be loud"]))]
@@ -273,7 +262,6 @@ async def test_what_others_leave_out_is_left_out_though_the_state_keeps_no_ids(g
         assert "be loud" not in spoken
 
 
-@pytest.mark.requirement("S0.14")
 @pytest.mark.parametrize("first", [[], [Bare()]], ids=["with ids", "without ids"])
 async def test_what_a_compaction_clipped_stays_so_in_an_edited_request(go: Drive, first: list[Any]) -> None:
     """Other middleware that hands on copies of the messages does not bring back what was too large."""
@@ -309,7 +297,6 @@ class Rewrites(Changes):
         return ModelResponse(result=[answer.model_copy(update={"content": f"{answer.text}, rewritten"})])
 
 
-@pytest.mark.requirement("S1.41")
 async def test_an_answer_rewritten_behind_the_middleware_is_kept(go: Drive) -> None:
     """In calls that compact, too."""
     graph = agent(ScriptedModel(replies=["done"]), behind=[Rewrites()])
@@ -318,7 +305,6 @@ async def test_an_answer_rewritten_behind_the_middleware_is_kept(go: Drive) -> N
     assert (await go.invoke(graph, said("more")))["messages"][-1].text == "done, rewritten"
 
 
-@pytest.mark.requirement("S3.16")
 async def test_an_overflow_is_compacted_and_sent_once_more(go: Drive) -> None:
     """Inside a retry of other middleware; the second refusal is an error."""
     model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), CALM])
@@ -332,7 +318,6 @@ async def test_an_overflow_is_compacted_and_sent_once_more(go: Drive) -> None:
         await go.invoke(graph, {"messages": rounds(6)[:-1]})
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_message_over_the_limit_is_refused(go: Drive) -> None:
     """The agent says so where the model would answer, tools run none, and the next turn is answered."""
     model = ScriptedModel(replies=["done"])
@@ -348,7 +333,6 @@ async def test_a_message_over_the_limit_is_refused(go: Drive) -> None:
         await go.invoke(agent(on_refusal="raise"), said(filler(1_200)))
 
 
-@pytest.mark.requirement("S2.56")
 async def test_a_person_compacts_and_pins(go: Drive) -> None:
     """`CompactionThread` and `records_of` take the agent; the model is not called."""
     model = ScriptedModel(replies=[CALM])
@@ -368,7 +352,6 @@ async def test_a_person_compacts_and_pins(go: Drive) -> None:
     assert len(model.received) == 2
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_compaction_is_shown_and_undone(go: Drive) -> None:
     """Every message stands where it stood, none is compacted again until it is released."""
     graph = agent(ScriptedModel(profile_window=1_000), context_window=None)
@@ -389,7 +372,6 @@ async def test_a_compaction_is_shown_and_undone(go: Drive) -> None:
     assert graph.get_state(CompactionThread(graph, CONFIG).branch_from(row.compaction_id)).values["messages"] == given
 
 
-@pytest.mark.requirement("S3.21")
 def test_snapshots_stand_beside_the_threads(tmp_path: Any) -> None:
     """In the database of our saver; another durable saver needs one."""
     saver = SQLAlchemySaver(f"sqlite:///{tmp_path}/threads.db")
@@ -407,7 +389,6 @@ def test_snapshots_stand_beside_the_threads(tmp_path: Any) -> None:
         assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S0.3")
 async def test_what_is_due_after_the_answer_is_done_after_a_restart(go: Drive) -> None:
     """The agent that goes on need not be the one that answered."""
     first = agent(ScriptedModel(replies=[usage(AIMessage(filler(100), id="the-answer"), 790, 100)]))

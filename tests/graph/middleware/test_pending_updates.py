@@ -45,7 +45,6 @@ def of_model(chunks: list[Any]) -> list[Any]:
     return [chunk["model"] for chunk in chunks if "model" in chunk]
 
 
-@pytest.mark.requirement("S3.19")
 async def test_a_call_that_compacts_streams_one_update(go: Drive) -> None:
     """The model's entry is one dict with the answer; the shorter list comes with the end of the agent."""
     graph = agent(ScriptedModel(replies=[CALM]))
@@ -61,7 +60,6 @@ async def test_a_call_that_compacts_streams_one_update(go: Drive) -> None:
     assert not standing(graph)["pending"]
 
 
-@pytest.mark.requirement("S3.19")
 async def test_a_compaction_after_the_answer_streams_one_update_a_node(go: Drive) -> None:
     """The answer comes with the model, the shorter list with the end of the agent."""
     graph = agent(ScriptedModel(replies=[usage(AIMessage(filler(100), id="the-answer"), 790, 100)]))
@@ -71,7 +69,6 @@ async def test_a_compaction_after_the_answer_streams_one_update_a_node(go: Drive
     assert last_texts(chunks) == [filler(100)] * 2
 
 
-@pytest.mark.requirement("S3.19")
 async def test_a_turn_of_several_calls_and_compactions(go: Drive) -> None:
     """Each call goes on from what the calls before it have left, and streams one update."""
     look_again = [calls(("look", {"n": 300}), start=n) for n in range(1, 5)]
@@ -95,7 +92,6 @@ async def test_a_turn_of_several_calls_and_compactions(go: Drive) -> None:
     assert len(set(said_once)) == len(said_once) == 16 + 1 + 4 * 2 + 1
 
 
-@pytest.mark.requirement("S2.51")
 async def test_while_a_tool_waits_each_message_is_seen_once(go: Drive) -> None:
     """Readers of a thread that waits in a tool see the compacted conversation, and resuming goes on from it."""
     others = [HumanInTheLoopMiddleware(interrupt_on={"look": True})]
@@ -116,7 +112,6 @@ async def test_while_a_tool_waits_each_message_is_seen_once(go: Drive) -> None:
     assert [m.id for m in CompactionThread(graph, CONFIG).transcript()][: len(given)] == given
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_run_that_died_after_a_compaction(go: Drive) -> None:
     """What it had compacted holds in the next run, which writes it."""
     model = ScriptedModel(replies=[usage(calls(("look", {"n": 5})), 100), ValueError("down"), CALM])
@@ -133,7 +128,6 @@ async def test_a_run_that_died_after_a_compaction(go: Drive) -> None:
     assert not standing(graph)["pending"]
 
 
-@pytest.mark.requirement("S2.51")
 async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
     """Of a compaction that nothing has written, all comes back, and nothing twice."""
     model = ScriptedModel(replies=[usage(calls(("look", {"n": 5})), 100), ValueError("down"), CALM])
@@ -150,7 +144,6 @@ async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
     assert "ru0-0 " in texts(model.received[-1])
 
 
-@pytest.mark.requirement("S3.16")
 async def test_an_overflow_and_a_refusal_stream_one_update(go: Drive) -> None:
     """A call that is sent once more, and a message that is not sent, come as one dict with one answer."""
     graph = agent(ScriptedModel(replies=[ContextOverflowError("prompt is too long"), CALM]))
@@ -172,7 +165,6 @@ async def test_nothing_of_a_compaction_streams_as_a_message(go: Drive) -> None:
     assert [message.text for message, _ in chunks] == ["done"]
 
 
-@pytest.mark.requirement("S4.33")
 async def test_the_values_at_the_end_are_compacted(go: Drive) -> None:
     """Also in a parent that has the agent as a node."""
     chunks = await go.stream(agent(ScriptedModel(replies=[CALM])), full(), stream_mode="values")
@@ -190,7 +182,6 @@ async def test_the_values_at_the_end_are_compacted(go: Drive) -> None:
     assert state["messages"][-1].text == "done"
 
 
-@pytest.mark.requirement("S1.41")
 async def test_an_answer_with_the_id_of_a_message_that_left(go: Drive) -> None:
     """It is an answer of its own: it neither replaces the old message nor leaves the view with it."""
     graph = agent(ScriptedModel(replies=[usage(AIMessage("done", id="r-answer-0"), 100)]))
@@ -229,7 +220,6 @@ class Signs(AgentMiddleware[Any, Any]):
         return replace(response, result=[answer.model_copy(update={"content": f"{answer.text}, signed"})])
 
 
-@pytest.mark.requirement("S4.33")
 async def test_an_answer_rewritten_before_the_middleware_is_kept(go: Drive) -> None:
     """Also in a call that compacts."""
     graph = agent(ScriptedModel(replies=[CALM]), others=[Signs()])
@@ -247,7 +237,6 @@ class Forgets(AgentMiddleware[Any, Any]):
         return {"messages": [RemoveMessage(id="r-answer-7")]} if held else None
 
 
-@pytest.mark.requirement("S4.33")
 async def test_what_another_writer_removes_stays_removed(go: Drive) -> None:
     """A message that is in view and that other middleware removes before the end of the agent."""
     graph = agent(ScriptedModel(replies=[CALM]), others=[Forgets()])
@@ -257,7 +246,6 @@ async def test_what_another_writer_removes_stays_removed(go: Drive) -> None:
     assert "question" in kept
 
 
-@pytest.mark.requirement("S4.33")
 async def test_messages_without_ids_are_found_again(go: Drive) -> None:
     """Of a list that had none when it was compacted, and whose messages the state's reducer named afterwards."""
 
@@ -274,7 +262,6 @@ async def test_messages_without_ids_are_found_again(go: Drive) -> None:
     assert "ru0-0 " not in texts(kept)
 
 
-@pytest.mark.requirement("S4.33")
 def test_a_hook_that_compacts_nothing_replaces_no_messages_without_ids() -> None:
     """They have the same ids whenever the state is read, so they do not count as changed."""
     bare = [HumanMessage("hello")]
@@ -297,7 +284,6 @@ def test_the_command_line_reads_what_is_in_view(tmp_path: Path) -> None:
     assert "ru0-0 " not in texts(shown)
 
 
-@pytest.mark.requirement("S3.19")
 def test_what_is_pending_is_applied_in_place() -> None:
     """Dropped, clipped, added and reordered messages; what arrived since stays in its place; twice is as once."""
     a, b, c, d = (HumanMessage(name, id=name) for name in "abcd")
@@ -314,7 +300,6 @@ def test_what_is_pending_is_applied_in_place() -> None:
     assert [m.text for m in in_view([behind], gone)] == ["s", "y"]
 
 
-@pytest.mark.requirement("S4.33")
 def test_messages_that_had_no_ids_are_found_by_their_text() -> None:
     """Messages whose ids have changed are found by their text, in the order of the messages.
 
@@ -354,7 +339,6 @@ class Guard(AgentMiddleware[Any, Any, Any]):
         return {"jump_to": "end", "messages": [AIMessage("not here")]} if blocked else None
 
 
-@pytest.mark.requirement("S4.39")
 async def test_a_refusal_is_raised_once(go: Drive) -> None:
     """A later turn that calls no model does not raise it again."""
     graph = agent(ScriptedModel(replies=["done"]), others=[Guard()], on_refusal="raise")

@@ -140,7 +140,6 @@ def parent_of(graph: Any, state: Any = CompactionState) -> Any:
     return parent.compile(checkpointer=InMemorySaver())
 
 
-@pytest.mark.requirement("S3.21")
 async def test_a_sub_agent_with_messages_of_its_own(go: Drive, build: Any) -> None:
     """Under a supervisor that hands it a task: its thread is kept in its namespace, turn after turn."""
     inner = build(ScriptedModel(replies=[usage(AIMessage("fine"), 100)]), checkpointer=True)
@@ -162,7 +161,6 @@ async def test_a_sub_agent_with_messages_of_its_own(go: Drive, build: Any) -> No
     assert "committed" in {row.verdict for row in rows}
 
 
-@pytest.mark.requirement("S4.33")
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_sub_agent_that_shares_the_messages(go: Drive, build: Any, persist: Any) -> None:
     """By `as_node`: the parent shrinks with it, nothing is summarized twice, its rows stand under the node's name."""
@@ -202,7 +200,6 @@ class Asked(CompactionState):
     structured_response: Any
 
 
-@pytest.mark.requirement("S4.33")
 async def test_a_shared_sub_agents_other_results_reach_the_parent(go: Drive) -> None:
     """By the names of its channels."""
     schema = {"title": "Answer", "type": "object", "properties": {"n": {"type": "integer"}}, "description": "It."}
@@ -258,7 +255,6 @@ async def test_events_of_a_sub_agent_reach_the_parents_stream(go: Drive, build: 
     assert "".join(data[0].text for _, mode, data in chunks if mode == "messages") == "here you are"
 
 
-@pytest.mark.requirement("S3.23")
 async def test_a_whole_thread_is_the_same_in_both_ways(go: Drive, build: Any) -> None:
     """Ten turns with compactions: no request over the limit, everything still there."""
     model = ScriptedModel(replies=[filler(60)])
@@ -271,7 +267,6 @@ async def test_a_whole_thread_is_the_same_in_both_ways(go: Drive, build: Any) ->
     assert SUMMARY not in texts(model.received[-1])
 
 
-@pytest.mark.requirement("S4.33")
 async def test_a_hook_that_is_called_by_itself(go: Drive) -> None:
     """Outside of a run and without a runtime, as a test of an application calls it: it compacts, and answers."""
     middleware = CompactionMiddleware(

@@ -30,7 +30,6 @@ def sizes(trigger: Any, *, fixed: int = 0) -> Sizes:
     return sizes_of(settings_of(trigger), window=WINDOW, fixed=fixed)
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("trigger", "tokens", "aim"),
     [
@@ -53,7 +52,6 @@ def test_a_trigger_in_tokens(trigger: Any, tokens: int, aim: int) -> None:
     assert (found.trigger, found.aim, found.raised) == (tokens, aim, False)
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_trigger_below_the_fixed_part_is_raised() -> None:
     """Else every turn would compact."""
     found = sizes(("tokens", 4_000), fixed=5_000)
@@ -61,7 +59,6 @@ def test_a_trigger_below_the_fixed_part_is_raised() -> None:
     assert found.fixed < found.aim < found.trigger < 9_000
 
 
-@pytest.mark.requirement("S3.13")
 @pytest.mark.parametrize(
     ("trigger", "limits"), [(("messages", 50), [50]), ([("messages", 9), ("messages", 8)], [9, 8])]
 )
@@ -73,7 +70,6 @@ def test_a_trigger_in_messages_counts_all_of_them(trigger: Any, limits: list[int
     ]
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("keep", "expected"),
     [
@@ -96,7 +92,6 @@ def test_what_is_kept_is_a_strategy(keep: Any, expected: dict[str, Any]) -> None
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -123,14 +118,12 @@ def test_what_cannot_be_meant_is_an_error_that_says_what_to_use(arguments: dict[
         CompactionMiddleware(**arguments)
 
 
-@pytest.mark.requirement("S2.57")
 def test_every_argument_of_theirs_is_understood_or_refused() -> None:
     """No code that names them ends in a `TypeError`."""
     theirs = set(inspect.signature(SummarizationMiddleware.__init__).parameters) - {"deprecated_kwargs"}
     assert theirs <= set(inspect.signature(CompactionMiddleware.__init__).parameters)
 
 
-@pytest.mark.requirement("S3.13")
 async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     """At ten messages all but the newest four of them become a summary; the input stays beside them."""
     graph = agent(trigger=("messages", 10), keep=("messages", 4), facts_beside_summary=False)
@@ -146,7 +139,6 @@ async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     assert [message.id for message in kept] == [*(message.id for message in before[-4:]), "more"]
 
 
-@pytest.mark.requirement("S2.57")
 async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     """Far below the window, as people have it who pay by the token."""
     graph = agent(trigger=("tokens", 400), keep=("tokens", 120), facts_beside_summary=False)
@@ -158,7 +150,6 @@ async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     assert [message.id for message in kept[1:-1]] == ["large"]
 
 
-@pytest.mark.requirement("S1.3")
 async def test_fractions_are_of_the_window_in_the_settings(go: Drive) -> None:
     """The window in the settings overrides the window in the model's profile."""
     graph = agent(ScriptedModel(profile_window=100_000), context_window=1_000, trigger=("fraction", 0.5))
@@ -166,7 +157,6 @@ async def test_fractions_are_of_the_window_in_the_settings(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.requirement("S1.3")
 async def test_what_is_kept_is_a_share_of_the_models_own_window(go: Drive) -> None:
     """The settings contain no window. The input is kept in addition to this share."""
     graph = agent(ScriptedModel(profile_window=1_000), context_window=None, keep=("fraction", 0.3))
@@ -176,7 +166,6 @@ async def test_what_is_kept_is_a_share_of_the_models_own_window(go: Drive) -> No
     assert 250 <= sum(map(WORDS.message, kept)) <= 300
 
 
-@pytest.mark.requirement("S1.3")
 async def test_the_window_of_the_model_given_serves_one_without_a_profile(go: Drive) -> None:
     """Fractions are of the window of this call's model, else of the one that writes the summaries."""
     writer = ScriptedModel(replies=["<summary>told by the writer</summary>"], profile_window=1_000)

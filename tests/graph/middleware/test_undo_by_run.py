@@ -1,11 +1,8 @@
-import pytest
-
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, Drive, full, said, standing, values, verdicts
 from tests.graph.middleware.agents import agent
 
 
-@pytest.mark.requirement("S2.51")
 async def test_a_run_takes_a_compaction_back_in_langchains_agent(go: Drive) -> None:
     """Before the agent begins: its model is not called, and what is held is released the same way."""
     model = ScriptedModel(profile_window=1_000)

@@ -42,7 +42,6 @@ def assistant(model: Any, *before: Any, behind: Sequence[Any] = (), **options: A
     return create_agent(model, [look], middleware=[*before, middleware, *behind], **options)
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_limit_of_calls_ends_the_run_after_a_compaction(go: Drive) -> None:
     """The last message is another middleware's, which no call of ours has answered."""
     replies = [calls(("look", {"at": number}), start=number) for number in range(9)]
@@ -53,7 +52,6 @@ async def test_a_limit_of_calls_ends_the_run_after_a_compaction(go: Drive) -> No
     assert len(values(graph)["messages"]) < len(full()["messages"])
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_model_without_a_window_is_named(go: Drive) -> None:
     """The error tells which model's window is not known, and which setting gives it."""
     graph = assistant(ScriptedModel(replies=["noted"]))
@@ -61,7 +59,6 @@ async def test_a_model_without_a_window_is_named(go: Drive) -> None:
         await go.invoke(graph, said("hello"))
 
 
-@pytest.mark.requirement("S2.51")
 async def test_an_agent_built_anew_knows_the_window_of_its_threads(go: Drive) -> None:
     """Before its first call, an undo still heeds the limit, and a person can preview and compact."""
     shared: dict[str, Any] = {"checkpointer": InMemorySaver(), "database": Database.open("memory")}
@@ -77,7 +74,6 @@ async def test_an_agent_built_anew_knows_the_window_of_its_threads(go: Drive) ->
     assert verdicts(anew) == ["committed", "undone", "committed"]
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("own", [{"google_search": {}}, {"type": "web_search"}, {"cachePoint": {"type": "default"}}])
 async def test_a_providers_own_tool_is_passed_on(go: Drive, own: dict[str, Any]) -> None:
     """A dictionary in a form that only the provider's package reads."""
@@ -100,7 +96,6 @@ class Guardrail(AgentMiddleware[Any, Any, Any]):
         return {"messages": [AIMessage("I cannot help with that.")], "jump_to": "end"} if refused else None
 
 
-@pytest.mark.requirement("S1.41")
 async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middleware_answers(go: Drive) -> None:
     """The refused message was reported by the run that brought it."""
     settings = CompactionSettings(on_refusal="raise")
@@ -112,7 +107,6 @@ async def test_a_refusal_is_not_raised_again_for_an_input_that_another_middlewar
         assert result["messages"][-1].text == "I cannot help with that."
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("before", [True, False], ids=["before ours", "behind ours"])
 @pytest.mark.parametrize("given", [(), ("hello",)], ids=["alone", "with an input"])
 async def test_an_invalid_request_is_not_raised_again_for_an_input_that_another_middleware_answers(
@@ -133,7 +127,6 @@ async def test_an_invalid_request_is_not_raised_again_for_an_input_that_another_
     assert values(graph)["messages"][-1].text == "noted"
 
 
-@pytest.mark.requirement("S1.41")
 async def test_after_a_refusal_that_was_answered_the_next_run_has_nothing_to_put_right(go: Drive) -> None:
     """The hook `before_agent` of the next run returns no update."""
     graph = assistant(ScriptedModel(replies=["noted"], profile_window=WINDOW))
@@ -156,7 +149,6 @@ class WithKeys(CompactingState):
     memory: dict[str, Any]  # type: ignore[assignment] # the conflict that is tested
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize(("schema", "value"), [(WithText, "likes tea"), (WithKeys, {"tea": 1})])
 async def test_a_channel_of_the_same_name_is_named_in_an_error(go: Drive, schema: Any, value: Any) -> None:
     """It says which name to change."""
@@ -183,7 +175,6 @@ class Context(AgentMiddleware[Any, Any, Any]):
         return request.override(messages=[*before, HumanMessage(filler(300, "context")), question])
 
 
-@pytest.mark.requirement("S0.2")
 async def test_messages_that_others_add_to_each_request_are_counted(go: Drive) -> None:
     """No request is over the limit, and the text stays before the question."""
     model = ScriptedModel(replies=["noted"], profile_window=WINDOW)

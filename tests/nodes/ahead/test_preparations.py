@@ -18,7 +18,6 @@ STEP = 14
 """Tokens of a result of five words and of a call."""
 
 
-@pytest.mark.requirement("S3.12")
 def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pace of the thread that has not answered for the longest time is forgotten."""
     monkeypatch.setattr(preparations, "REMEMBERED", 2)
@@ -43,7 +42,6 @@ def talk(*tokens: int) -> list[AnyMessage]:
     return [one for size in sizes for one in (HumanMessage(filler(size - 4)), AIMessage("ok"))]
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("tokens", "expected"), [((90, 40, 30), 40), ((90, 30, 40), 40), ((10,), 10), ((9,), 10), ((400,), 250)]
 )
@@ -54,7 +52,6 @@ def test_a_preparation_begins_as_far_from_the_trigger_as_the_larger_of_the_last_
     assert lead(talk(*tokens)) == expected
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(("pace", "steps"), [(None, 1), (10.0, 3), (11.0, 3), (20.0, 2), (2.0, 8), (1.0, 8)])
 def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_takes(
     pace: float | None, steps: int
@@ -64,7 +61,6 @@ def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_ta
     assert lead(loop, pace=pace) == steps * STEP
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(("words", "expected"), [((90, 50, 30), 59), ((90, 30, 50), 66), ((30, 50, 90), 106)])
 def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...], expected: int) -> None:
     """A step consists of a result, which takes 4 tokens plus its number of words, and the next call.
@@ -78,7 +74,6 @@ def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...]
     assert lead(loop) == expected
 
 
-@pytest.mark.requirement("S0.22")
 def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_preparation() -> None:
     """It is no failure of the summarizer."""
 
@@ -105,7 +100,6 @@ def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> 
             one.join(60)
 
 
-@pytest.mark.requirement("S3.12")
 def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a preparation works, no other begins for its thread, and no more begin than may work at once."""
     monkeypatch.setattr(preparations, "MOST_AT_ONCE", 1)
@@ -125,7 +119,6 @@ def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.Monkey
     go_on.set()
 
 
-@pytest.mark.requirement("S3.12")
 def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     """Only a preparation that found nothing may be repeated before the next commit; a failed one is logged."""
     known, place = Preparations(), ("a", "")
@@ -145,7 +138,6 @@ def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogC
     assert (known.is_promising(place), known.may_start(place, 1), known.may_start(place, 2)) == (True, False, True)
 
 
-@pytest.mark.requirement("S3.12")
 def test_turns_know_which_preparation_this_process_works_on() -> None:
     """A preparation counts as worked on until its work ends, also if the work raises."""
     with pytest.raises(ValueError, match="no"), working_on("one"):  # noqa: PT012 - what is known inside is tested

@@ -32,7 +32,6 @@ def shown(messages: Sequence[AnyMessage], guard: InputGuard | None = GUARD, budg
     return chunks(messages, budget, COUNTER, guard)
 
 
-@pytest.mark.requirement("S3.6", "S3.7", "S3.8")
 @pytest.mark.parametrize(
     ("characters", "hidden"),
     [
@@ -48,7 +47,6 @@ def test_shares_are_of_the_limit_and_not_of_the_text(characters: int, hidden: ra
     assert GUARD.hidden(characters) == hidden
 
 
-@pytest.mark.requirement("S3.8")
 def test_at_the_limit_nothing_changes() -> None:
     """With and without the guard the request is the same."""
     messages = of_length(100_000, 99_999)
@@ -56,7 +54,6 @@ def test_at_the_limit_nothing_changes() -> None:
     assert shown(messages) == shown(messages, None)
 
 
-@pytest.mark.requirement("S3.6", "S3.7")
 def test_one_character_more_leaves_the_middle_out() -> None:
     """A line says how many characters were left out, and the message is recorded as cut."""
     messages = of_length(100_000, 100_000)
@@ -68,7 +65,6 @@ def test_one_character_more_leaves_the_middle_out() -> None:
     assert seen_of([chunk]) == {"full": [], "cut": {"m0": [10_000, tokens], "m1": [15_000, tokens]}}
 
 
-@pytest.mark.requirement("S3.7", "I13")
 def test_whole_messages_of_the_middle_are_not_shown_at_all() -> None:
     """Messages that lie wholly before or after the cut are shown whole; a digest stands for the others."""
     secret = user(f"The order is FQ8APE-77. {'y' * 400_000}")
@@ -82,7 +78,6 @@ def test_whole_messages_of_the_middle_are_not_shown_at_all() -> None:
     assert len(chunk.text) < 110_000
 
 
-@pytest.mark.requirement("S3.7")
 def test_one_message_can_have_its_beginning_and_its_end_shown() -> None:
     """A single long message is shown by its beginning and its end, with one cut between them."""
     (message,) = of_length(500_000)
@@ -93,7 +88,6 @@ def test_one_message_can_have_its_beginning_and_its_end_shown() -> None:
     assert seen_of([chunk])["cut"] == {"m0": [25_000, COUNTER.text(whole)]}
 
 
-@pytest.mark.requirement("B34", "I14")
 def test_what_the_guard_lets_pass_is_still_shown_in_parts() -> None:
     """The text that the guard leaves is divided into calls of at most the allowed tokens."""
     found = shown(of_length(*[9_000] * 26), budget=3_000)
@@ -102,7 +96,6 @@ def test_what_the_guard_lets_pass_is_still_shown_in_parts() -> None:
     assert sum("characters left out" in chunk.text for chunk in found) == 1
 
 
-@pytest.mark.requirement("S3.8")
 @given(histories(), st.integers(1, 3_000), st.integers(30, 3_000))
 def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMessage], most: int, budget: int) -> None:
     """The shown parts together, without the digest, are no longer than the guard allows."""
@@ -115,7 +108,6 @@ def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMess
     assert ("characters left out" in "".join(chunk.text for chunk in found)) == (characters > most)
 
 
-@pytest.mark.requirement("S3.8")
 def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
     """A message is shown whole if, under a tiny budget, beginning, digest and end would take more tokens than it."""
     for length in range(FRAME, 400):
@@ -123,7 +115,6 @@ def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
         assert all(has < of for has, of in seen["cut"].values()), length
 
 
-@pytest.mark.requirement("S3.7")
 def test_head_and_tail_are_parts_of_the_whole() -> None:
     """The shares of beginning and end may add up to 1 at most."""
     with pytest.raises(ValidationError, match="more than max_chars"):
@@ -131,7 +122,6 @@ def test_head_and_tail_are_parts_of_the_whole() -> None:
     assert InputGuard(head=0.5, tail=0.5).hidden(200_001) == range(100_000, 100_001)
 
 
-@pytest.mark.requirement("S3.6", "S3.7", "C13")
 def test_one_preset_alone_has_the_guard() -> None:
     """Presets without a guard show everything, in as many calls as needed."""
     assert CompactionSettings(preset="layered_defence").summary_input_guard == GUARD

@@ -42,7 +42,6 @@ def turns(settings: CompactionSettings) -> list[Count]:
     return [one for one in settings.triggers if isinstance(one, Count) and one.unit in TURNS]
 
 
-@pytest.mark.requirement("S4.25", "S4.26", "S4.27")
 @pytest.mark.parametrize("as_file", [False, True])
 def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
     """Its six keys set six settings of `recent_rounds`, from a file or its text; other sections are ignored."""
@@ -60,7 +59,6 @@ def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
     assert load_settings(path if as_file else SEED) == load_settings(str(path)) == expected
 
 
-@pytest.mark.requirement("S4.45")
 def test_a_name_of_one_preset_implies_it() -> None:
     """`keep_recent_rounds` selects `recent_rounds`; the package's own name of the setting selects nothing."""
     weak = section("{keep_recent_rounds: 4}")
@@ -74,7 +72,6 @@ def test_a_name_of_one_preset_implies_it() -> None:
     assert load_settings(recent_rounds_keep=4).preset == "selective"
 
 
-@pytest.mark.requirement("S4.45")
 @pytest.mark.parametrize(
     ("given", "place"),
     [
@@ -94,7 +91,6 @@ def test_a_name_without_effect_is_an_error_that_says_where_it_works(given: dict[
     assert (works.preset, works.recent_rounds_keep) == ("selective", 3)
 
 
-@pytest.mark.requirement("S4.28", "S4.29", "S4.30")
 @pytest.mark.parametrize(
     ("key", "value", "name"),
     [
@@ -118,7 +114,6 @@ def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name
         assert getattr(load_settings(**given), name) == value != getattr(CompactionSettings(), name)
 
 
-@pytest.mark.requirement("S2.45", "S2.46", "S2.49")
 @pytest.mark.parametrize(
     ("variable", "name", "default"),
     [
@@ -133,7 +128,6 @@ def test_the_seeds_variables_set_its_figures(variable: str, name: str, default: 
     assert getattr(load_settings(env=env(**{variable: "7"})), name) == 7
 
 
-@pytest.mark.requirement("S2.47", "S2.48", "S2.49")
 def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> None:
     """200 calls of the model by the preset; the variable changes that figure of that trigger and nothing else."""
     usual = CompactionSettings(preset="progressive")
@@ -145,7 +139,6 @@ def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> N
     assert [(one.unit, one.full) for one in turns(changed)] == [("model_calls", True)]
 
 
-@pytest.mark.requirement("S2.48")
 def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
     """The added trigger summarizes the whole conversation, and triggers that were set before stay."""
     assert load_settings(conversation_turn_threshold=9).triggers == (Count(unit="turns", limit=9, full=True),)
@@ -153,7 +146,6 @@ def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
     assert load_settings(text).triggers == (UsedRatio(ratio=0.6), Count(unit="turns", limit=9, full=True))
 
 
-@pytest.mark.requirement("S2.48")
 def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
     """The preset and the threshold may come from different sources."""
     weak = env(CONVERSATION_TURN_THRESHOLD="9")
@@ -165,7 +157,6 @@ def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
     assert load_settings(yaml, weak).triggers == (Count(unit="turns", limit=9),)
 
 
-@pytest.mark.requirement("S2.57", "S4.31")
 def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     """Each setting is taken from the source of highest precedence that sets it."""
     yaml = section("{preset: layered_defence, breaker_cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
@@ -179,7 +170,6 @@ def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     assert load_settings(yaml, env(PRESET="typed_rules")).strategies == ("typed_rules",)
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_any_source_the_preset_stands(preset: str) -> None:
     """A preset needs nothing but its name, and without any source the default preset is used."""
@@ -187,14 +177,12 @@ def test_without_any_source_the_preset_stands(preset: str) -> None:
     assert load_settings() == load_settings("context_compaction:\n") == CompactionSettings()
 
 
-@pytest.mark.requirement("S2.49")
 def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment is passed as an argument, like any other source."""
     monkeypatch.setenv("LANGGRAPH_COMPACTION_PREVIEW_TOKENS", "7")
     assert load_settings().preview_tokens == 200
 
 
-@pytest.mark.requirement("S2.57")
 def test_structured_variables_are_json() -> None:
     """Variables hold lists, objects or null; empty ones count as unset, and what is no setting is ignored."""
     given = env(
@@ -216,7 +204,6 @@ def test_structured_variables_are_json() -> None:
     assert (found.summary_mode, found.enabled, found.preview_tokens) == ("if_needed", False, 200)
 
 
-@pytest.mark.requirement("S2.57")
 def test_an_object_in_a_variable_is_json() -> None:
     """Also one whose class is a model of its own, such as the guard of a summarizer's input."""
     guard = load_settings(env=env(SUMMARY_INPUT_GUARD='{"max_chars": 5000, "head": 0.1}')).summary_input_guard
@@ -228,7 +215,6 @@ def test_an_object_in_a_variable_is_json() -> None:
         load_settings(env=env(SUMMARY_INPUT_GUARD="all"))
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
     """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
     path = tmp_path / "agent.yaml"
@@ -251,7 +237,6 @@ def test_allowed_classes_are_named_by_module() -> None:
             allowed_classes(wrong)
 
 
-@pytest.mark.requirement("S4.45")
 def test_every_alias_names_a_setting() -> None:
     """No alias has the name of a setting."""
     assert set(ALIASES.values()) <= set(CompactionSettings.model_fields)

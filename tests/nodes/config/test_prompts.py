@@ -23,7 +23,6 @@ def told(name: PromptName, language: Language, **asked: Any) -> str:
     return PROMPTS[name, language].user("said", max_tokens=70, **asked)
 
 
-@pytest.mark.requirement("C14")
 def test_every_set_is_there_in_both_languages() -> None:
     """Each set exists in both languages, and there are no others."""
     assert set(PROMPTS) == {(name, language) for name in NAMES for language in LANGUAGES}
@@ -52,14 +51,13 @@ ASKED: dict[str, tuple[PromptName, Language, list[str]]] = {
 
 @pytest.mark.parametrize(
     ("name", "language", "words"),
-    [pytest.param(*asked, id=line, marks=pytest.mark.requirement(line)) for line, asked in ASKED.items()],
+    [pytest.param(*asked, id=line) for line, asked in ASKED.items()],
 )
 def test_a_prompt_asks_for_what_its_system_wants(name: PromptName, language: Language, words: list[str]) -> None:
     """Each point that a requirement names is in the prompt."""
     assert [word for word in words if word not in PROMPTS[name, language].system] == []
 
 
-@pytest.mark.requirement("S3.2", "S3.3")
 def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
     """The user's intent, the task at hand, what was done and what was decided."""
     system = PROMPTS[CompactionSettings(preset="layered_defence").summary_prompts, "en"].system
@@ -67,7 +65,6 @@ def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
     assert "Record the key steps: what of importance was done, and what was decided." in system
 
 
-@pytest.mark.requirement("S3.4", "S3.5")
 def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
     """Code, outputs and repetitions go; the next message follows on."""
     system = PROMPTS[CompactionSettings(preset="layered_defence").summary_prompts, "en"].system
@@ -75,7 +72,6 @@ def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
     assert "the next message must follow on the record as if nothing were missing.\n\n" in system
 
 
-@pytest.mark.requirement("S4.22")
 def test_the_brief_set_says_the_same_in_english() -> None:
     """Requests, files read and changed, decisions, third person."""
     system = PROMPTS["brief", "en"].system
@@ -83,7 +79,6 @@ def test_the_brief_set_says_the_same_in_english() -> None:
         assert words in system
 
 
-@pytest.mark.requirement("S3.2")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Language) -> None:
     """An earlier record is brought up to date with a prompt of its own."""
@@ -93,7 +88,6 @@ def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Lan
     assert prompts.update != PROMPTS["brief", language].update
 
 
-@pytest.mark.requirement("S1.21", "C14")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_says_that_the_conversation_is_data(name: PromptName, language: Language) -> None:
@@ -107,7 +101,6 @@ def test_every_set_says_that_the_conversation_is_data(name: PromptName, language
     assert isinstance(CONTRACTS[prompts.form], kinds[prompts.form])
 
 
-@pytest.mark.requirement("S4.22", "I19")
 @pytest.mark.parametrize(
     ("name", "most", "asked"),
     [("brief", None, " 500 "), ("brief", 300, " 300 "), ("brief", 1_000, " 500 "), ("continuity", 400, " 400 ")],
@@ -122,13 +115,11 @@ def test_the_length_is_asked_in_characters_too(
     assert " 70 " in text
 
 
-@pytest.mark.requirement("S4.22")
 def test_without_a_limit_no_characters_are_asked_for() -> None:
     """Without a limit in characters the prompt names only the tokens."""
     assert "characters" not in told("five_sections", "en")
 
 
-@pytest.mark.requirement("S1.12")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) -> None:
@@ -139,7 +130,6 @@ def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) ->
     assert hostile.count("</earlier_record>") == 1
 
 
-@pytest.mark.requirement("S0.24", "S2.5", "S4.22")
 @pytest.mark.parametrize(
     ("language", "ends"),
     [
@@ -171,7 +161,6 @@ def test_a_request_says_each_thing_that_is_asked_of_it(language: Language, ends:
     assert told("brief", language, **asked).split("\n\n") == ends
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_settings_say_which_set_a_model_is_told() -> None:
     """The settings' instructions follow the prompt."""
     chosen = request(prompts=PROMPTS["brief", "zh"], instructions="name every ticket")
@@ -183,7 +172,6 @@ def test_the_settings_say_which_set_a_model_is_told() -> None:
     assert summary_text(reply) == "用户要求修复登录，助手改动了 auth.py。"
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -204,7 +192,6 @@ async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
     assert (found.reason if isinstance(found, Finding) else found) == expected
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language) -> None:
@@ -213,14 +200,12 @@ def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language
     assert not_a_summary(PROMPTS[name, language].rules) == "prompt_echo"
 
 
-@pytest.mark.requirement("C14")
 def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
     """An unknown set of prompts is an error when the setting is set."""
     with pytest.raises(ValueError, match="four_points"):
         CompactionSettings.model_validate({"summary_prompts": "six_points"})
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_list_of_rules_is_asked_for_and_the_known_ones_are_shown(language: Language) -> None:
     """The known rules are shown before the conversation; if there are none, only the list is asked for."""

@@ -24,21 +24,18 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.requirement("S0.39", "S0.40", "S0.41")
 @pytest.mark.parametrize(("name", "value"), DEFAULTS.items())
 def test_defaults_are_the_seeds(name: str, value: Any) -> None:
     """Each figure of the seed has a name, and its value stands unless somebody changes it."""
     assert getattr(CompactionSettings(), name) == value
 
 
-@pytest.mark.requirement("S0.42", "S0.43", "S0.44")
 @pytest.mark.parametrize(("name", "value"), FIGURES.items())
 def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None:
     """The floor of rounds, the preview of clipped fields and the summary's figures have names and defaults too."""
     assert getattr(CompactionSettings(), name) == value
 
 
-@pytest.mark.requirement("C1")
 @pytest.mark.parametrize(("operator", "smallest"), [(">", 751), (">=", 750)])
 def test_reserved_tokens_fire_at_the_smallest_request_that_takes_some_of_them(operator: Any, smallest: int) -> None:
     """With `>`, a request that leaves exactly as many tokens does not fire."""
@@ -91,7 +88,6 @@ def test_settings_are_frozen_json() -> None:
         chosen.context_window = 2_000  # type: ignore[misc] # that it is frozen is the point
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -127,7 +123,6 @@ def test_presets_are_those_that_the_settings_accept() -> None:
     assert [CompactionSettings.model_validate({"preset": name}).preset for name in PRESETS] == list(PRESETS)
 
 
-@pytest.mark.requirement("S2.57")
 def test_overrides_know_every_setting_and_set_none() -> None:
     """Overrides that only repeat the defaults, as servers send them, change nothing."""
     assert set(CompactionOverrides.model_fields) == set(CompactionSettings.model_fields)
@@ -138,7 +133,6 @@ def test_overrides_know_every_setting_and_set_none() -> None:
         CompactionOverrides.model_validate({"summary_mode": "sometimes"})
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
     built = CompactionSettings(context_window=1_000, require_confirmation=True, breaker_cooldown_s=3)
@@ -150,14 +144,12 @@ def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     assert effective(built, CompactionOverrides()) is built
 
 
-@pytest.mark.requirement("S2.57")
 def test_overrides_are_validated_with_what_they_stand_over() -> None:
     """Overrides that are valid alone but not together are an error."""
     with pytest.raises(ValidationError, match="must be below trigger_ratio"):
         effective(CompactionSettings(target_ratio=0.7), {"trigger_ratio": 0.6})
 
 
-@pytest.mark.requirement("S2.57")
 def test_another_setting_does_not_change_the_preset() -> None:
     """What was built from a preset stays that, with its figures; another preset takes only what was chosen."""
     built = CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
@@ -171,7 +163,6 @@ def test_another_setting_does_not_change_the_preset() -> None:
     assert (other.preset, other.strategies, other.recent_rounds_keep) == ("typed_rules", ("typed_rules",), 4)
 
 
-@pytest.mark.requirement("S2.57")
 def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
     """If no name is near, the error tells all known names."""
     known = ["window", "target"]

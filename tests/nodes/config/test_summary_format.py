@@ -40,7 +40,6 @@ def written(name: SummaryForm, language: Language = "en", rounds: int = 0, **bes
     return summary_message("what was said", "c", format_choice=FormatChoice(name, language, rounds), **beside).text
 
 
-@pytest.mark.requirement("C10")
 def test_every_form_is_there_in_both_languages() -> None:
     """Each format says in its language that it is a record and not an instruction."""
     assert set(FORMATS) == {(name, language) for name in NAMES for language in ("en", "zh")}
@@ -50,13 +49,11 @@ def test_every_form_is_there_in_both_languages() -> None:
         assert ("仅供参考" in said and "不是指令" in said) == (language == "zh")
 
 
-@pytest.mark.requirement("S1.36", "S1.43")
 def test_tags_alone() -> None:
     """The format `tags` is a user message with the summary in its tags, followed by the line that it is a record."""
     assert written("tags") == f"<summary>\nwhat was said\n</summary>\n{FRAME}"
 
 
-@pytest.mark.requirement("S3.18")
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_cleared_context(language: Language) -> None:
     """The format `cleared` begins with its fixed words in every language, and ends as a record."""
@@ -65,14 +62,12 @@ def test_the_cleared_context(language: Language) -> None:
     assert written("cleared").endswith(BRACKETED)
 
 
-@pytest.mark.requirement("C10", "S2.31")
 def test_the_history() -> None:
     """The format `history` begins with its Chinese heading, or the English one."""
     assert written("history", "zh").startswith("[历史摘要]\nwhat was said\n")
     assert written("history").startswith("[Summary of the history]\nwhat was said\n")
 
 
-@pytest.mark.requirement("S4.17")
 def test_the_recent_rounds() -> None:
     """The format `recent_rounds` has a header, the text, a separator and the number of rounds, unless that is 0."""
     assert written("recent_rounds", rounds=2) == (
@@ -83,7 +78,6 @@ def test_the_recent_rounds() -> None:
     assert "---" not in written("recent_rounds")
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, language: Language) -> None:
@@ -95,7 +89,6 @@ def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, l
     assert text.endswith(form.last_line(2) or "</pinned>")
 
 
-@pytest.mark.requirement("S2.31")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     """The mark names the format, unless it is the default one."""
@@ -105,7 +98,6 @@ def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     assert "form" not in marks(summary_message("s", "c"))
 
 
-@pytest.mark.requirement("S2.33")
 @given(BODIES, SHAPES, st.sampled_from([(), ("a pin",)]), st.sampled_from([None, FACTS]), st.booleans())
 def test_a_later_compaction_reads_every_form_back(
     body: str,
@@ -124,7 +116,6 @@ def test_a_later_compaction_reads_every_form_back(
     assert earlier_summary([message]).body == body
 
 
-@pytest.mark.requirement("S2.31")
 @given(BODIES, SHAPES)
 def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
     """The message has one end line only: the text cannot imitate it."""
@@ -136,7 +127,6 @@ def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
     )
 
 
-@pytest.mark.requirement("S2.31")
 @pytest.mark.parametrize("depth", ["", "amp;", "amp;amp;"])
 def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
     """Entities in the text are read back unchanged, however deeply they are escaped."""
@@ -146,7 +136,6 @@ def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
         assert earlier_summary([message]).body == body
 
 
-@pytest.mark.requirement("S2.33")
 @pytest.mark.parametrize("form", FORMATS.values(), ids=map(str, FORMATS))
 def test_an_end_inside_a_summary_is_written_as_an_entity_of_html(form: MessageFormat) -> None:
     """A model that reads the message, or a page that shows it, takes the entity for the character it stands for."""

@@ -8,7 +8,6 @@ from langgraph_compaction.nodes.config.triggers import Count, RemainingRatio, Re
 from langgraph_compaction.nodes.errors import SettingsError
 
 
-@pytest.mark.requirement("S1.1", "S2.2", "S3.11")
 @pytest.mark.parametrize(
     ("trigger", "smallest", "used"),
     [
@@ -25,7 +24,6 @@ def test_each_operator_fires_at_its_own_smallest_request(trigger: TokenTrigger, 
     assert (trigger.threshold(1_000), trigger.used(1_000)) == (smallest, used)
 
 
-@pytest.mark.requirement("C1")
 @pytest.mark.parametrize(("window", "compared", "smallest"), [(16_385, 1, 2), (16_384, 0, 1), (100, 0, 1)])
 def test_a_window_smaller_than_the_reserved_tokens_fires_at_once(window: int, compared: int, smallest: int) -> None:
     """The number that is compared is never below zero, and a request is never smaller than one token."""
@@ -33,14 +31,12 @@ def test_a_window_smaller_than_the_reserved_tokens_fires_at_once(window: int, co
     assert (trigger.compared_with(window), trigger.threshold(window)) == (compared, smallest)
 
 
-@pytest.mark.requirement("S2.3", "S3.13", "C3")
 def test_a_count_fires_at_its_limit_or_beyond_it() -> None:
     """`>=` fires at 200 turns; `>` fires above 700 events."""
     assert Count(unit="turns", limit=200).max_count == 199
     assert Count(unit="events", limit=700, operator=">").max_count == 700
 
 
-@pytest.mark.requirement("S2.57")
 def test_the_ratio_comes_before_the_triggers_of_the_settings() -> None:
     """Without a ratio, only the triggers of the settings are left; those that count no tokens are not in the list."""
     others = (Count(unit="turns", limit=5), RemainingRatio())
@@ -48,7 +44,6 @@ def test_the_ratio_comes_before_the_triggers_of_the_settings() -> None:
     assert CompactionSettings(triggers=others, trigger_ratio=None).token_triggers == (RemainingRatio(),)
 
 
-@pytest.mark.requirement("S2.57")
 def test_what_is_no_settings_is_an_error() -> None:
     """The error for a dict says what to write; `None` means the defaults."""
     given = CompactionSettings(trigger_ratio=0.7)

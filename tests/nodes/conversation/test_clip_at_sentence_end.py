@@ -11,7 +11,6 @@ from tests.graph.harness import WORDS
 SAID = "The user asked for a fix. The tests were red.\nNow they are green; one is slow."
 
 
-@pytest.mark.requirement("S4.30", "S4.38")
 @pytest.mark.parametrize(
     ("most", "left"),
     [
@@ -30,14 +29,12 @@ def test_too_many_characters_are_cut_at_an_end(most: int, left: str) -> None:
     assert clip_at_sentence_end(SAID, counter=WORDS, characters=most) == left
 
 
-@pytest.mark.requirement("S4.38", "I18")
 @pytest.mark.parametrize(("most", "left"), [(17, SAID), (9, SAID[:25]), (10, SAID[:45]), (2, "The user")])
 def test_too_many_tokens_are_counted_as_tokens(most: int, left: str) -> None:
     """And not as characters."""
     assert clip_at_sentence_end(SAID, counter=WORDS, tokens=most) == left
 
 
-@pytest.mark.requirement("S4.38")
 def test_chinese_sentences_end_too() -> None:
     """With marks of their own, and no blank behind them."""
     assert (
@@ -46,7 +43,6 @@ def test_chinese_sentences_end_too() -> None:
     )
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_point_within_a_name_is_no_end() -> None:
     """Nor is one in a number."""
     assert (
@@ -54,7 +50,6 @@ def test_a_point_within_a_name_is_no_end() -> None:
     )
 
 
-@pytest.mark.requirement("S4.38")
 @given(st.text(max_size=300), st.none() | st.integers(1, 200), st.none() | st.integers(1, 60))
 def test_any_text_fits_and_is_its_own_beginning(text: str, characters: int | None, tokens: int | None) -> None:
     """What fits stays as it is, and a second cut changes nothing."""

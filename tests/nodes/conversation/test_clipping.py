@@ -53,7 +53,6 @@ def clip_text(message: ToolMessage, threshold: int = 600, keep: int = 200) -> To
     return clip_result(message, threshold=threshold, keep=keep, counter=COUNTER)
 
 
-@pytest.mark.requirement("S0.12", "S0.15", "S0.40")
 @pytest.mark.parametrize("tokens", [1, 499, 500])
 def test_arguments_up_to_the_threshold_stay_byte_for_byte(tokens: int) -> None:
     """Exactly 500 tokens are kept: the very same message comes back."""
@@ -61,7 +60,6 @@ def test_arguments_up_to_the_threshold_stay_byte_for_byte(tokens: int) -> None:
     assert clip(message) is message
 
 
-@pytest.mark.requirement("S0.12", "S0.14", "S0.42")
 def test_arguments_over_the_threshold_keep_their_first_tokens() -> None:
     """501 tokens are over it: 200 are kept, and a line says how many there were."""
     message = calling(given := arguments(501))
@@ -72,7 +70,6 @@ def test_arguments_over_the_threshold_keep_their_first_tokens() -> None:
     assert message.tool_calls[0]["args"] == given
 
 
-@pytest.mark.requirement("S0.13", "S0.15", "S0.41")
 @pytest.mark.parametrize("tokens", [0, 599, 600])
 def test_a_result_up_to_the_threshold_stays_byte_for_byte(tokens: int) -> None:
     """Exactly 600 tokens are kept: the very same message comes back."""
@@ -80,7 +77,6 @@ def test_a_result_up_to_the_threshold_stays_byte_for_byte(tokens: int) -> None:
     assert clip_text(message) is message
 
 
-@pytest.mark.requirement("S0.13", "S0.14")
 def test_a_result_over_the_threshold_keeps_its_first_tokens() -> None:
     """601 tokens are over it: 200 are kept, and the literal marker line follows."""
     short = clip_text(result("a", words(601), id="m1", artifact={"rows": [1]}))
@@ -88,7 +84,6 @@ def test_a_result_over_the_threshold_keeps_its_first_tokens() -> None:
     assert (short.id, short.tool_call_id, short.name, short.artifact) == ("m1", "a", "read", {"rows": [1]})
 
 
-@pytest.mark.requirement("S0.14", "S2.51")
 def test_a_clipped_message_names_its_original() -> None:
     """The handle is that of the message as it was, and other marks stay."""
     message = result("a", words(601), id="m1", additional_kwargs={"x": 1, "compaction": {"ephemeral": True}})
@@ -97,7 +92,6 @@ def test_a_clipped_message_names_its_original() -> None:
     assert message.additional_kwargs == {"x": 1, "compaction": {"ephemeral": True}}
 
 
-@pytest.mark.requirement("S0.14")
 def test_a_second_clip_keeps_handle_and_size_of_the_original() -> None:
     """What is shortened twice still leads to what was said, and says how long that was."""
     first = clip_text(original := result("a", words(700), id="m1"))
@@ -108,7 +102,6 @@ def test_a_second_clip_keeps_handle_and_size_of_the_original() -> None:
     assert calls.tool_calls[0]["args"]["text"].startswith(words(20) + "\n[TRUNCATED original~59")
 
 
-@pytest.mark.requirement("S0.15")
 def test_a_clip_is_stable() -> None:
     """The clipped form is under the threshold, so that a second pass changes nothing."""
     for message in (calling(arguments(5_000)), calling({"a": [words(300)] * 9, "b": {"c": words(900)}})):
@@ -118,7 +111,6 @@ def test_a_clip_is_stable() -> None:
     assert clip_text(long) is long
 
 
-@pytest.mark.requirement("B3", "S0.12")
 def test_arguments_stay_a_dict_of_the_same_shape() -> None:
     """Only text is cut: keys, numbers, lists and short texts stand as they were."""
     given = {
@@ -136,7 +128,6 @@ def test_arguments_stay_a_dict_of_the_same_shape() -> None:
     assert COUNTER.text(arguments_json(args)) <= 500
 
 
-@pytest.mark.requirement("S0.14")
 def test_short_texts_beside_a_long_one_are_not_paid_for_by_it() -> None:
     """The 200 tokens are shared out so that only what is longer than its share is cut."""
     args = clip(calling({"a": words(30), "b": words(60), "c": words(2_000)})).tool_calls[0]["args"]
@@ -144,7 +135,6 @@ def test_short_texts_beside_a_long_one_are_not_paid_for_by_it() -> None:
     assert args["c"] == words(110) + "\n[TRUNCATED original~2000 tokens]"
 
 
-@pytest.mark.requirement("S0.12")
 @pytest.mark.parametrize(
     "given",
     [{"numbers": list(range(2_000))}, {f"key{n}": n for n in range(500)}, {"words": ["one two"] * 900}],
@@ -158,7 +148,6 @@ def test_bulk_that_is_no_long_text_becomes_one(given: dict[str, Any]) -> None:
     assert COUNTER.text(arguments_json(args)) <= 500
 
 
-@pytest.mark.requirement("S0.12")
 def test_shortened_arguments_may_be_as_long_as_the_threshold() -> None:
     """Arguments that have one token more are replaced by the beginning of their JSON."""
     given = calling({"text": words(2_000), "numbers": list(range(60))})
@@ -169,7 +158,6 @@ def test_shortened_arguments_may_be_as_long_as_the_threshold() -> None:
     assert list(clip(given, threshold=size - 1).tool_calls[0]["args"]) == ["clipped"]
 
 
-@pytest.mark.requirement("S0.12")
 def test_each_call_of_a_message_is_measured_by_itself() -> None:
     """Parallel calls under the threshold stay as they are beside one over it; ids and names stay."""
     message = calling(arguments(300), arguments(900), arguments(400))
@@ -180,7 +168,6 @@ def test_each_call_of_a_message_is_measured_by_itself() -> None:
     assert [(call["id"], call["name"]) for call in short.tool_calls] == [("a", "read"), ("b", "read"), ("c", "read")]
 
 
-@pytest.mark.requirement("S0.12")
 def test_a_malformed_call_is_cut_as_the_text_it_is() -> None:
     """Providers are sent it too."""
     broken = [{"name": "read", "args": "{" + words(900), "id": "a", "error": "no JSON"}]
@@ -193,7 +180,6 @@ def test_a_malformed_call_is_cut_as_the_text_it_is() -> None:
     assert clip(AIMessage("", invalid_tool_calls=whole, id="m1")).invalid_tool_calls[0]["args"] == words(500)
 
 
-@pytest.mark.requirement("S0.12")
 def test_a_call_in_the_content_is_cut_with_the_call() -> None:
     """Blocks of every provider's form get the same arguments; text and thoughts stay."""
     given = arguments(900)
@@ -216,7 +202,6 @@ def test_a_call_in_the_content_is_cut_with_the_call() -> None:
     assert content[2]["input"] == given
 
 
-@pytest.mark.requirement("S0.12")
 def test_blocks_of_one_id_are_told_apart_by_position() -> None:
     """Two calls that share an id keep their own arguments in the content."""
     first, second = {"text": "short"}, arguments(900)
@@ -227,7 +212,6 @@ def test_blocks_of_one_id_are_told_apart_by_position() -> None:
     assert blocks[0]["input"] == first
 
 
-@pytest.mark.requirement("S0.12")
 def test_the_providers_raw_copy_of_the_calls_goes() -> None:
     """Some packages would send it in place of the parsed calls; everything else stays."""
     raw = {"tool_calls": [{"id": "a"}], "function_call": {"name": "read"}, "signature": "s"}
@@ -235,7 +219,6 @@ def test_the_providers_raw_copy_of_the_calls_goes() -> None:
     assert set(short.additional_kwargs) == {"signature", "compaction"}
 
 
-@pytest.mark.requirement("S0.13")
 def test_texts_of_a_list_are_one_text() -> None:
     """A result in parts counts as a whole and is cut as a whole."""
     parts = [{"type": "text", "text": words(400)}, {"type": "text", "text": words(400)}]
@@ -245,7 +228,6 @@ def test_texts_of_a_list_are_one_text() -> None:
     assert clip_text(small, threshold=601) is small
 
 
-@pytest.mark.requirement("S0.13")
 def test_an_image_counts_with_the_text_of_a_result() -> None:
     """1,600 tokens each: what does not fit leaves a line that says so, and text that fits stays whole."""
     message = result("a", [{"type": "text", "text": words(100)}, IMAGE], id="m1")
@@ -255,7 +237,6 @@ def test_an_image_counts_with_the_text_of_a_result() -> None:
     assert both.content == f"[2 media blocks are in the archive]\n{words(200)}\n[TRUNCATED original~900 tokens]"
 
 
-@pytest.mark.requirement("S0.14")
 def test_what_no_database_can_hold_is_clipped_without_a_handle() -> None:
     """A plain list of messages may carry any artifact."""
     short = clip_text(result("a", words(601), id="m1", artifact=object()))
@@ -273,7 +254,6 @@ json_values: Any = st.recursive(
 )
 
 
-@pytest.mark.requirement("S0.12")
 @settings(max_examples=80, deadline=None)
 @given(given_arguments=st.dictionaries(st.text(max_size=8), json_values, max_size=5))
 def test_whatever_the_arguments_they_end_under_the_threshold(given_arguments: dict[str, Any]) -> None:
@@ -288,7 +268,6 @@ def test_whatever_the_arguments_they_end_under_the_threshold(given_arguments: di
     assert clip(short) is short
 
 
-@pytest.mark.requirement("S0.14")
 @given(text=st.text(max_size=200), keep=st.integers(1, 50))
 def test_a_clipped_text_is_a_beginning_and_a_line(text: str, keep: int) -> None:
     """For every text."""
@@ -297,7 +276,6 @@ def test_a_clipped_text_is_a_beginning_and_a_line(text: str, keep: int) -> None:
     assert line == f"[TRUNCATED original~{COUNTER.text(text)} tokens]"
 
 
-@pytest.mark.requirement("S0.15")
 def test_fields_of_other_calls_are_not_shared_between_messages() -> None:
     """The message given is not changed, nor anything in it."""
     before = dumps(message := calling({"a": [{"b": words(900)}]}))
@@ -305,7 +283,6 @@ def test_fields_of_other_calls_are_not_shared_between_messages() -> None:
     assert dumps(message) == before
 
 
-@pytest.mark.requirement("S0.15")
 def test_a_message_without_calls_is_left_alone() -> None:
     """Its text is no field of a block."""
     message = AIMessage(words(900), id="m1")
@@ -313,7 +290,6 @@ def test_a_message_without_calls_is_left_alone() -> None:
     assert clip(spoken := asks("a", text=words(900))) is spoken
 
 
-@pytest.mark.requirement("S0.14", "S2.51")
 def test_a_text_put_in_place_of_a_messages_text_tells_its_size() -> None:
     """With `recall`, one last line tells the handle of the original, also if the text is clipped again."""
     original = result("a", [{"type": "text", "text": words(40)}, IMAGE], id="m1")
@@ -329,7 +305,6 @@ def test_a_text_put_in_place_of_a_messages_text_tells_its_size() -> None:
     assert with_recall_handle(original) is original
 
 
-@pytest.mark.requirement("S0.14")
 def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
     """The first block of text is shortened, the other blocks of text are removed, and all other blocks stay."""
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -342,7 +317,6 @@ def test_the_text_of_an_answer_is_cut_around_its_other_blocks() -> None:
     assert plain.text.startswith(f"{words(5)}\n[TRUNCATED original~30 tokens]\n[recall: ")
 
 
-@pytest.mark.requirement("S0.14")
 @pytest.mark.parametrize(
     ("keep", "sizes", "kept"),
     [
@@ -369,7 +343,6 @@ def test_the_kept_tokens_are_shared_out_evenly(keep: int, sizes: tuple[int, ...]
     ]
 
 
-@pytest.mark.requirement("S0.14")
 def test_a_text_that_was_clipped_before_has_one_marker() -> None:
     """This also holds if nothing of the text was kept, or if the rest of it fits."""
     line = "\n[TRUNCATED original~50 tokens]"

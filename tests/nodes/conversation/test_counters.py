@@ -20,7 +20,6 @@ from langgraph_compaction.nodes.errors import TokenCounterError
 from tests.histories import IMAGE, asks, numbered, text_rounds
 
 
-@pytest.mark.requirement("S4.20", "S3.10")
 @pytest.mark.parametrize(
     ("name", "text", "tokens"),
     [
@@ -38,7 +37,6 @@ def test_characters_are_divided_and_rounded_down(name: str, text: str, tokens: i
     assert named_counter(name).text(text) == tokens
 
 
-@pytest.mark.requirement("S4.19", "I17")
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -63,7 +61,6 @@ def test_chinese_and_english_are_counted_apart(text: str, tokens: int) -> None:
     assert named_counter("cjk_aware").text(text) == tokens
 
 
-@pytest.mark.requirement("S4.21", "B21")
 @pytest.mark.parametrize(
     ("message", "tokens"),
     [
@@ -79,7 +76,6 @@ def test_a_message_costs_four_more_and_every_block_of_text(message: Any, tokens:
     assert named_counter("chars/2").message(message) == tokens
 
 
-@pytest.mark.requirement("S0.14")
 @given(st.sampled_from(["chars/2", "chars/7", "cjk_aware", "tiktoken"]), st.text(max_size=80), st.integers(0, 40))
 def test_a_head_holds_at_most_so_many_tokens(name: str, text: str, tokens: int) -> None:
     """And begins as the text does."""
@@ -90,14 +86,12 @@ def test_a_head_holds_at_most_so_many_tokens(name: str, text: str, tokens: int) 
     assert head == text or name == "tiktoken" or counter.text(text[: len(head) + 1]) > tokens
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(("name", "model"), [("usage", "gpt-4o"), ("tiktoken", "gpt-4"), ("usage", None)])
 def test_the_usual_counter_is_the_models_own(name: str, model: str | None) -> None:
     """By tiktoken's table."""
     assert named_counter(name, model).name == tiktoken_counter(model).name
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize("name", ["words", "chars/0", "chars", "chars/-2", "chars/2.5", ""])
 def test_an_unknown_counter_is_an_error(name: str) -> None:
     """When it is set."""
@@ -105,7 +99,6 @@ def test_an_unknown_counter_is_an_error(name: str) -> None:
         CompactionSettings(token_counter=name)
 
 
-@pytest.mark.requirement("C15")
 def test_a_list_is_measured_by_the_counter_of_its_settings() -> None:
     """A function of the caller's stands above it."""
     messages = numbered(text_rounds(40, say="question " * 10))
@@ -139,7 +132,6 @@ class Answering:
         return self.answer
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize(("answer", "tokens"), [(0, 0), (7, 7), (2.1, 3)])
 def test_what_an_applications_counter_counts_is_taken(answer: float, tokens: int) -> None:
     """Parts of a token are rounded up."""
@@ -149,7 +141,6 @@ def test_what_an_applications_counter_counts_is_taken(answer: float, tokens: int
     assert (checked.name, checked.text("abcd"), checked.head("abcd", 1)) == ("chars/2", 2, "abc")
 
 
-@pytest.mark.requirement("C15")
 @pytest.mark.parametrize("answer", [-1, True, float("inf"), float("nan"), "7", None])
 def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: Any) -> None:
     """The error is the same if the counter returns no text for the beginning of a text."""
@@ -163,7 +154,6 @@ def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: 
             asked()
 
 
-@pytest.mark.requirement("C15")
 def test_what_is_no_beginning_of_a_text_is_quoted_in_the_error() -> None:
     """Up to 40 characters of it."""
     counter = CheckedCounter(Answering("x" * 41))

@@ -12,7 +12,6 @@ def kind(name: object, text: str = "text") -> HumanMessage:
     return HumanMessage(text, additional_kwargs={"compaction": {"kind": name}})
 
 
-@pytest.mark.requirement("S1.11")
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -38,7 +37,6 @@ def test_a_message_is_what_it_says_or_what_its_role_tells(message: AnyMessage, e
     assert is_skill(message) == (expected in ("skill_prompt", "skill_metadata"))
 
 
-@pytest.mark.requirement("S1.22")
 def test_the_priorities_are_the_originals() -> None:
     """Results leave first, then skills' prompts, answers, skills' descriptions, user messages."""
     assert list(PRIORITIES.items())[:5] == [
@@ -52,7 +50,6 @@ def test_the_priorities_are_the_originals() -> None:
     assert (PRIORITIES["compaction_summary"], PRIORITIES["subagent_strategy"]) == (80, 95)
 
 
-@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [
@@ -69,7 +66,6 @@ def test_what_stands_behind_the_last_assistant_message_is_unread(
     assert unread(Transcript(messages)) == expected
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     ("given", "left"),
     [

@@ -29,7 +29,6 @@ LENGTHS: dict[str, tuple[AnyMessage, int]] = {
 }
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("case", LENGTHS)
 def test_the_length_is_that_of_the_texts_and_numbers(case: str) -> None:
     """The length of a message includes 100 characters for the message and for each value of another type."""
@@ -46,7 +45,6 @@ REWRITTEN = {
 }
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize("case", REWRITTEN)
 def test_another_outline_tells_that_arguments_were_rewritten(case: str) -> None:
     """However deep the rewritten value is."""
@@ -55,7 +53,6 @@ def test_another_outline_tells_that_arguments_were_rewritten(case: str) -> None:
     assert outlines(before, 1)[1] != outlines(after, 1)[1]
 
 
-@pytest.mark.requirement("S1.2")
 def test_arguments_may_be_nested_deeply() -> None:
     """A value that JSON can hold has a length."""
     nested: Any = "core"

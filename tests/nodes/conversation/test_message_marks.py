@@ -27,7 +27,6 @@ def marked(text: str = "text", **mark: Any) -> HumanMessage:
     return HumanMessage(text, additional_kwargs={"compaction": mark})
 
 
-@pytest.mark.requirement("S2.35", "S2.36")
 def test_the_first_input_is_what_people_say_before_the_first_answer() -> None:
     """Without system messages, meta messages, summaries and refused messages."""
     first, second = user("first"), user("second")
@@ -36,7 +35,6 @@ def test_the_first_input_is_what_people_say_before_the_first_answer() -> None:
     assert first_inputs([AIMessage("hello"), first]) == []
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_message_is_pinned_by_its_mark_or_its_id() -> None:
     """One of the two is enough."""
     assert is_pinned(pinned("u"))
@@ -45,7 +43,6 @@ def test_a_message_is_pinned_by_its_mark_or_its_id() -> None:
     assert not is_pinned(marked(pinned=False))
 
 
-@pytest.mark.requirement("S4.39")
 def test_the_newest_refusal_is_told() -> None:
     """Of several refused messages, the line of the last one is returned; without one, an empty text."""
     said = [marked("too long", refused=True), user("u"), marked("again too long", refused=True), AIMessage("a")]
@@ -53,7 +50,6 @@ def test_the_newest_refusal_is_told() -> None:
     assert refusal([user("u")]) == ""
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("message", "ours"),
     [
@@ -78,7 +74,6 @@ def test_marks_that_only_a_compaction_writes_are_told_from_an_applications(
     assert (bare.text, with_our_marks([bare]), is_summary(bare)) == (message.text, [], False)
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_applications_marks_stay_beside_ours() -> None:
     """The application's other fields stay, too; a mark that is empty is removed."""
     both = HumanMessage(
@@ -88,7 +83,6 @@ def test_an_applications_marks_stay_beside_ours() -> None:
     assert without_our_marks(marked(handle="ab")).additional_kwargs == {}
 
 
-@pytest.mark.requirement("S2.33")
 def test_a_summary_is_read_without_what_stands_around_it() -> None:
     """The record and the facts are returned with the text of the summary."""
     facts = Facts(text="Facts:\n- KX-1", record=RECORD, needed=())
@@ -102,7 +96,6 @@ def test_a_summary_is_read_without_what_stands_around_it() -> None:
     assert earlier_summary([moved]).body == "one"
 
 
-@pytest.mark.requirement("S2.33")
 def test_several_summaries_are_joined_without_their_records() -> None:
     """A record describes one summary only."""
     found = earlier_summary([summary_message("one", "c", RECORD), summary_message("two", "d", RECORD)])

@@ -1,6 +1,5 @@
 """What a request weighs, whole and in parts."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage, ToolMessage
@@ -14,7 +13,6 @@ WORDS = TextCounter("words", lambda text: len(text.split()))
 BY_NAME = messages_counter(lambda messages: sum(len(str(m.name or "")) + len(m.text) + 3 for m in messages))
 
 
-@pytest.mark.requirement("S2.41")
 @given(messages=histories(), data=st.data(), counter=st.sampled_from((WORDS, BY_NAME)))
 def test_what_stays_weighs_what_its_own_request_would(
     messages: list[AnyMessage], data: st.DataObject, counter: TextCounter
@@ -29,7 +27,6 @@ def test_what_stays_weighs_what_its_own_request_would(
     assert meter.scaled(meter.overhead + weight) == meter.request(kept)
 
 
-@pytest.mark.requirement("S2.41")
 def test_an_interrupted_call_weighs_its_stand_in() -> None:
     """The weight stands where the block begins; results, orphans and empty turns have none of their own."""
     messages = numbered([user("u"), asks("a", "b"), result("a"), user("no"), result("x")])
@@ -38,7 +35,6 @@ def test_an_interrupted_call_weighs_its_stand_in() -> None:
     assert weights == [5, *[sum(map(WORDS.message, (*messages[1:3], stand_in)))], 0, 5, 0]
 
 
-@pytest.mark.requirement("S1.2")
 def test_a_provider_is_never_thought_to_count_less_than_we_do() -> None:
     """The factor learnt from its report stays within 1 and 3."""
     assert [calibration_factor(*figures) for figures in ((122, 100), (50, 100), (900, 100), (5, 0))] == [

@@ -18,7 +18,6 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
     return pinned_texts(messages, most, WORDS)
 
 
-@pytest.mark.requirement("S2.36", "S2.63")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -55,7 +54,6 @@ def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
     assert pins_in(user(text)) == found
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     "message",
     [
@@ -86,14 +84,12 @@ def test_nobody_else_pins(message: AnyMessage) -> None:
     assert pins_in(message) == []
 
 
-@pytest.mark.requirement("S2.36")
 def test_an_earlier_summary_carries_its_pins_on() -> None:
     """They stand in its marks; a pin that is repeated is kept once, oldest first."""
     earlier = summary_message("text", "c", pins=["first", "second"])
     assert pins(earlier, user("<Pin>third</Pin> <Pin>first</Pin>")) == ("first", "second", "third")
 
 
-@pytest.mark.requirement("S2.36")
 def test_text_in_blocks_is_read_block_by_block() -> None:
     """A pin begins and ends inside what was said together, whatever stands between the blocks."""
     blocks: list[str | dict[str, Any]] = [
@@ -104,7 +100,6 @@ def test_text_in_blocks_is_read_block_by_block() -> None:
     assert pins_in(HumanMessage(blocks)) == ["in a block", "in another"]
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     ("most", "kept"),
     [
@@ -121,7 +116,6 @@ def test_pins_are_bounded(most: int, kept: Sequence[str]) -> None:
     assert pins(user("<Pin>a b</Pin><Pin>c c c</Pin>"), user("<Pin>d</Pin>"), most=most) == kept
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_text_is_released_where_it_is_pinned() -> None:
     """The message's words stay; only what counts as pinned changes, and what else is marked stays."""
     said = user("a <Pin>one</Pin> b <Pin>two</Pin>")
@@ -134,7 +128,6 @@ def test_a_text_is_released_where_it_is_pinned() -> None:
     assert pins_in(carried) == ["one", "two"]
 
 
-@pytest.mark.requirement("S2.63")
 @pytest.mark.parametrize(
     ("message", "is_open"),
     [

@@ -44,7 +44,6 @@ PLAIN = [
 ]
 
 
-@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("name", KEYS)
 def test_no_key_in_the_text_of_an_error_is_told(name: str) -> None:
     """Whatever form it has, it is masked, and the rest of the text stays readable."""
@@ -54,14 +53,12 @@ def test_no_key_in_the_text_of_an_error_is_told(name: str) -> None:
     assert shown.split()[0] == KEYS[name].split()[0] or name == "JSON"
 
 
-@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("text", PLAIN)
 def test_other_texts_stay_as_they_are(text: str) -> None:
     """Nothing is masked that is no key."""
     assert masked(text) == text
 
 
-@pytest.mark.requirement("S0.34")
 @pytest.mark.parametrize("before", range(480, 520, 4))
 def test_a_key_at_the_end_of_what_is_told_is_masked_before_the_cut(before: int) -> None:
     """A long text is cut to 500 characters, after its keys were masked."""
@@ -88,7 +85,6 @@ def everywhere() -> list[AnyMessage]:
     ]
 
 
-@pytest.mark.requirement("S2.51")
 def test_every_text_of_a_message_is_redacted() -> None:
     """Content, blocks, arguments of calls and of malformed ones, reasoning, artifact; ids and structure stay."""
     user, assistant, tool = map(REDACTION.message, everywhere())
@@ -110,7 +106,6 @@ def test_the_message_given_stays_as_it_is() -> None:
     assert given == everywhere()
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_marks_of_ours_are_not_redacted() -> None:
     """What a message says of itself must be read again."""
     mark = {"kind": "compaction_summary", "record": {"names": [NEEDLE]}}
@@ -118,7 +113,6 @@ def test_the_marks_of_ours_are_not_redacted() -> None:
     assert REDACTION.message(message).additional_kwargs == {"compaction": mark}
 
 
-@pytest.mark.requirement("S0.34")
 def test_of_a_long_text_with_many_keys_2000_characters_are_read() -> None:
     """A mask is shorter than the key that it replaces, so the 500 characters to keep may need more than 500."""
     assert masked(f"sk-{'a' * 46} " * 50) == "[secret] " * 40

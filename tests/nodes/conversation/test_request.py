@@ -44,7 +44,6 @@ HEALED: dict[str, tuple[list[AnyMessage], list[Any]]] = {
 }
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", HEALED)
 def test_the_request_is_healed(case: str) -> None:
     """Places of the conversation in the order they are sent; an id stands for the answer to an interrupted call."""
@@ -60,7 +59,6 @@ def test_the_request_is_healed(case: str) -> None:
     check_request(sent)
 
 
-@pytest.mark.requirement("S1.41")
 def test_a_malformed_call_is_answered() -> None:
     """Providers are sent it after the well-formed ones, and results follow in that order."""
     message = AIMessage(
@@ -86,7 +84,6 @@ ERRORS: dict[str, tuple[str, str | None, str]] = {
 }
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", ERRORS)
 def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> None:
     """Not that it was interrupted; the parser's error is quoted on one line, without the arguments."""
@@ -103,7 +100,6 @@ def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> No
     assert not refused(sent)
 
 
-@pytest.mark.requirement("S1.41")
 def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
     """A well-formed call beside it that was interrupted is told as such."""
     broken = [{"name": "read", "args": "{", "id": "a", "error": None}]
@@ -112,7 +108,6 @@ def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
     assert [m.text == NO_RESULT for m in sent if isinstance(m, ToolMessage)] == [True, False]
 
 
-@pytest.mark.requirement("S1.41")
 def test_a_call_without_an_id_is_answered() -> None:
     """Some local models give none; call and stand-in are sent with one, and the stand-in with the tool's name."""
     nameless = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": None}])
@@ -123,7 +118,6 @@ def test_a_call_without_an_id_is_answered() -> None:
     assert calls_of(nameless) == ((None, "read"),)
 
 
-@pytest.mark.requirement("S1.41")
 def test_the_conversation_is_not_changed() -> None:
     """Only the request is healed."""
     messages = numbered([asks("a", "b"), result("b"), user("u"), user("v", name="Ann"), AIMessage("")])
@@ -132,7 +126,6 @@ def test_the_conversation_is_not_changed() -> None:
     assert fingerprint_all(messages) == before
 
 
-@pytest.mark.requirement("I9")
 def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None:
     """Text and images in order; the first one's id; a summary and a meta message are user messages too."""
     messages = numbered(
@@ -146,7 +139,6 @@ def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None
     assert len(render(messages)) == 5
 
 
-@pytest.mark.requirement("I9")
 def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
     """Anthropic's joins them itself and OpenAI's sends both, so that `join_user_messages` is off by default."""
     messages = [summary_message("s", "one"), user("u")]
@@ -156,7 +148,6 @@ def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
     assert not CompactionSettings().join_user_messages
 
 
-@pytest.mark.requirement("S1.41")
 @settings(max_examples=150, deadline=None)
 @given(histories(max_size=40))
 def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> None:
@@ -170,7 +161,6 @@ def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> 
     assert not second_opinion(to_openai(sent))
 
 
-@pytest.mark.requirement("S1.41")
 @settings(max_examples=60, deadline=None)
 @given(histories(max_size=40))
 def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> None:
@@ -183,7 +173,6 @@ def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> 
     assert all(m.content in (NO_RESULT, MALFORMED.format(why=': "no JSON"')) for m in sent if m.id is None)
 
 
-@pytest.mark.requirement("S1.3")
 def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction() -> None:
     """It is the largest correction of all models of the thread; without a correction, the counted size is used."""
     for calibration, scale in (({"a": 1.2, "b": 1.5, "c": 1.1}, 1.5), ({}, 1.0), (None, 1.0)):
@@ -191,7 +180,6 @@ def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction()
         assert (meter.scale, meter.overhead) == (scale, 7)
 
 
-@pytest.mark.requirement("S1.13", "S1.41")
 def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
     """A call that has a result gets none."""
     messages = numbered([asks("a", "b", "c"), result("b")])
@@ -199,7 +187,6 @@ def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
     assert [message.tool_call_id for message in placeholder_results(messages, block)] == ["a", "c"]
 
 
-@pytest.mark.requirement("S2.5")
 def test_a_command_to_this_package_is_never_sent() -> None:
     """The mark `command` keeps a message out of the request; other marks do not."""
     command = HumanMessage("/compact keep the price", id="m0", additional_kwargs={"compaction": {"command": True}})

@@ -43,7 +43,6 @@ def _blocks(calls: list[list[Any]]) -> list[AnyMessage]:
     return [m for ids in calls for m in (asks(*ids), *map(result, ids))]
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", IDS)
 def test_call_ids_are_sent_once_and_as_all_providers_take_them(case: str) -> None:
     """The first of an id keeps it, the others are numbered, and each result follows its call."""
@@ -60,7 +59,6 @@ def test_call_ids_are_sent_once_and_as_all_providers_take_them(case: str) -> Non
     assert ("m1" in same) == (given[0] == expected[0])
 
 
-@pytest.mark.requirement("S1.41")
 def test_ten_thousand_calls_of_one_id_are_told_apart() -> None:
     """Some local models call every call the same."""
     sent = render(numbered(_blocks([["call_0"]] * 10_000)))
@@ -88,7 +86,6 @@ HELD: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("kind", HELD)
 def test_a_call_that_stands_in_the_content_too_has_its_id_there(kind: str) -> None:
     """By position; what stands around it is not touched, and a raw copy with other ids is not sent."""
@@ -103,7 +100,6 @@ def test_a_call_that_stands_in_the_content_too_has_its_id_there(kind: str) -> No
     assert again.content == [*around, *blocks]
 
 
-@pytest.mark.requirement("S1.41")
 def test_a_call_of_the_content_that_the_message_does_not_make_is_not_sent() -> None:
     """Nothing answers it; a turn that holds nothing else is empty."""
     block = {"type": "tool_use", "id": "b", "name": "read", "input": {}}
@@ -141,7 +137,6 @@ def _as_tool_call(name: Any, args: Any) -> dict[str, Any]:
 HOLDERS = {"nowhere else": None, "v0": _as_tool_use, "responses/v1": _as_function_call, "v1": _as_tool_call}
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", MALFORMED)
 @pytest.mark.parametrize("version", HOLDERS)
 def test_a_malformed_call_is_sent_as_one_that_can_be_read(case: str, version: str) -> None:
@@ -181,7 +176,6 @@ BLANKS: dict[str, tuple[AnyMessage, Any]] = {
 }
 
 
-@pytest.mark.requirement("S1.41")
 @pytest.mark.parametrize("case", BLANKS)
 def test_no_blank_text_is_sent(case: str) -> None:
     """It is left out; where a user said nothing else, that is said."""
@@ -195,7 +189,6 @@ def test_no_blank_text_is_sent(case: str) -> None:
     assert not refused(sent)
 
 
-@pytest.mark.requirement("S1.41")
 def test_what_is_in_order_and_what_is_not_ours_is_sent_as_it_is() -> None:
     """The very same objects: prompts, marks and thoughts, and system messages whatever they hold."""
     foreign = [{"type": "reasoning_content", "text": ""}, {"type": "function_call", "name": "read"}]
@@ -248,7 +241,6 @@ def _not_mended(sent: list[AnyMessage]) -> set[str]:
     return {rule for rule, there in found.items() if there}
 
 
-@pytest.mark.requirement("S1.41")
 @settings(max_examples=150, deadline=None)
 @given(odd_histories())
 def test_strict_providers_take_every_history(history: list[AnyMessage]) -> None:
@@ -260,7 +252,6 @@ def test_strict_providers_take_every_history(history: list[AnyMessage]) -> None:
     assert list(map(id, render(sent))) == list(map(id, sent))
 
 
-@pytest.mark.requirement("S1.41")
 @settings(max_examples=80, deadline=None)
 @given(odd_histories(), st.data())
 def test_a_request_begins_as_the_one_before(history: list[AnyMessage], data: st.DataObject) -> None:

@@ -36,7 +36,6 @@ ENCODINGS = (
 )
 
 
-@pytest.mark.requirement("S4.21")
 @settings(max_examples=60, deadline=None)
 @given(histories())
 def test_another_tokenizer_counts_the_same_request(history: list[AnyMessage]) -> None:
@@ -45,14 +44,12 @@ def test_another_tokenizer_counts_the_same_request(history: list[AnyMessage]) ->
     assert total(EXACT, request) == request_tokens(to_openai(request))
 
 
-@pytest.mark.requirement("S1.3")
 @pytest.mark.parametrize(("model", "name"), ENCODINGS)
 def test_the_encoding_follows_the_model(model: str | None, name: str) -> None:
     """An unknown model is counted in o200k_base; ranks that no package ships fall back to the approximation."""
     assert tiktoken_counter(model).name == name
 
 
-@pytest.mark.requirement("B6")
 def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With no socket to open and an empty tokenizer cache every model's counter works, and exactly as before."""
 
@@ -70,13 +67,11 @@ def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.requirement("B6")
 def test_an_encoding_that_nobody_defines_is_none() -> None:
     """There is nothing to load."""
     assert offline_encoding("no_such_base") is None
 
 
-@pytest.mark.requirement("S4.21", "B21")
 def test_everything_that_is_sent_counts() -> None:
     """Content, the calls with their arguments, malformed ones too, thoughts and refusals."""
     bare = EXACT.message(AIMessage(""))
@@ -91,7 +86,6 @@ def test_everything_that_is_sent_counts() -> None:
     assert EXACT.message(AIMessage([{"type": "odd", "hello": 1}])) == bare + EXACT.text('{"type": "odd", "hello": 1}')
 
 
-@pytest.mark.requirement("B21")
 @pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call", "custom_tool_call"])
 def test_a_call_that_stands_in_the_content_as_well_counts_once(kind: str) -> None:
     """Providers are sent each call once, however often the message holds it."""
@@ -100,14 +94,12 @@ def test_a_call_that_stands_in_the_content_as_well_counts_once(kind: str) -> Non
     assert EXACT.message(twice) == EXACT.message(plain)
 
 
-@pytest.mark.requirement("B21")
 def test_a_call_that_the_provider_itself_ran_counts() -> None:
     """It stands in the content alone."""
     block = {"type": "server_tool_call", "id": "a", "name": "web_search", "args": {"query": "x " * 50}}
     assert EXACT.message(AIMessage([block])) > 50
 
 
-@pytest.mark.requirement("B21")
 @pytest.mark.parametrize("kind", ["image", "image_url", "input_image", "audio", "file", "input_file", "video"])
 def test_media_count_a_constant(kind: str) -> None:
     """Never their base64."""
@@ -117,19 +109,16 @@ def test_media_count_a_constant(kind: str) -> None:
     assert MEDIA_TOKENS == 1_600
 
 
-@pytest.mark.requirement("B21")
 def test_arguments_that_are_no_json_count_as_their_text() -> None:
     """A date in an argument is no reason to fail."""
     assert EXACT.message(asks("a", day=dt.date(2026, 11, 1))) == 4 + EXACT.text('read({"day": "2026-11-01"})')
 
 
-@pytest.mark.requirement("I17")
 def test_the_approximation_knows_wide_scripts() -> None:
     """Four characters of an alphabet are a token, rounded up, and so is each character of Chinese."""
     assert [APPROXIMATE.text(text) for text in ("", "a", "abcd", "abcde", "配置", "配置abcd")] == [0, 1, 1, 2, 2, 3]
 
 
-@pytest.mark.requirement("I17")
 def test_every_character_from_the_first_wide_one_on_counts_as_one_token() -> None:
     """U+2E80 is the first wide character; a surrogate without its pair, which UTF-8 cannot encode, counts too."""
     borders = (0x7F, 0x7FF, 0xFFF, 0x1FFF, 0x2DFF, 0x2E7F, 0x2E80, 0x2FFF, 0x3000, 0xD7FF, 0xD800, 0xFFFF, 0x10FFFF)
@@ -140,7 +129,6 @@ def test_every_character_from_the_first_wide_one_on_counts_as_one_token() -> Non
     assert APPROXIMATE.text(mixed) == wide + math.ceil((len(mixed) - wide) / 4)
 
 
-@pytest.mark.requirement("S0.14")
 @counters
 @settings(max_examples=80, deadline=None)
 @given(text=st.text(max_size=60), tokens=st.integers(0, 40))
@@ -152,7 +140,6 @@ def test_a_head_is_a_beginning_of_at_most_so_many_tokens(counter: TokenCounter, 
     assert (head == text) == (counter.text(text) <= tokens)
 
 
-@pytest.mark.requirement("S0.14")
 def test_a_head_is_the_longest_that_fits() -> None:
     """Each word is one token. A text that fits is returned unchanged, even with half a surrogate pair."""
     assert EXACT.head(" one two three four", 3) == " one two three"
@@ -170,7 +157,6 @@ def test_a_text_is_counted_once() -> None:
     assert asked == ["", "short", "long " * 100]
 
 
-@pytest.mark.requirement("S4.18")
 def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
     """It is named after the function, is given whole messages, and tells messages apart by all that it may count."""
     asked: list[Any] = []
@@ -197,7 +183,6 @@ def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
     assert asked == [same, *others]
 
 
-@pytest.mark.requirement("S4.18")
 def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond its bound a cache starts anew, and counts stay right."""
     monkeypatch.setattr("langgraph_compaction.nodes.conversation.tokens._CACHED_COUNTS", 3)
@@ -209,7 +194,6 @@ def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(counter._messages) <= 3
 
 
-@pytest.mark.requirement("B21", "S4.5")
 def test_a_meter_measures_what_is_rendered() -> None:
     """Prompt and schemas count, a missing answer counts, a result of no call does not; the scale rounds up."""
     asked = [user("u", id="m0"), asks("a").model_copy(update={"id": "m1"})]
@@ -222,7 +206,6 @@ def test_a_meter_measures_what_is_rendered() -> None:
     assert (Meter(EXACT, 0, 1.5).scaled(3), Meter(EXACT, 0, 1.5).unscaled(5)) == (5, 3)
 
 
-@pytest.mark.requirement("S1.2")
 @pytest.mark.parametrize(
     ("reported", "counted", "scale"), [(150, 100, 1.5), (80, 100, 1.0), (900, 100, 3.0), (10, 0, 1.0)]
 )
@@ -231,7 +214,6 @@ def test_calibration_stays_within_bounds(reported: int, counted: int, scale: flo
     assert calibration_factor(reported, counted) == scale
 
 
-@pytest.mark.requirement("B21")
 def test_an_image_of_a_result_counts_like_any_other() -> None:
     """Media are media in every role."""
     assert EXACT.message(result("a", [IMAGE])) == EXACT.message(HumanMessage([IMAGE])) == 4 + MEDIA_TOKENS

@@ -24,7 +24,6 @@ BROKEN = AIMessage(
 )
 
 
-@pytest.mark.requirement("S0.7", "S0.8")
 @pytest.mark.parametrize(
     ("messages", "blocks"),
     [
@@ -57,7 +56,6 @@ def test_blocks_are_found_by_position(
     assert transcript.has_open_call == any(map(transcript.is_open, transcript.blocks[-1:]))
 
 
-@pytest.mark.requirement("B5")
 def test_what_lies_between_call_and_result_is_not_part_of_the_block() -> None:
     """A meta message inside a block's range keeps its own fate."""
     transcript = view(asks("a", "b"), result("b"), meta("steer"), result("a"))
@@ -66,14 +64,12 @@ def test_what_lies_between_call_and_result_is_not_part_of_the_block() -> None:
     assert transcript.block_of == {0: transcript.blocks[0], 1: transcript.blocks[0], 3: transcript.blocks[0]}
 
 
-@pytest.mark.requirement("S0.7")
 def test_orphans_are_results_that_no_call_waits_for() -> None:
     """A second result for an answered call is an orphan, and so is one without any call."""
     transcript = view(result("x"), asks("a"), result("a"), result("a"), user("u"), result("y"))
     assert transcript.orphans == {0, 3, 5}
 
 
-@pytest.mark.requirement("S0.16", "S0.17")
 def test_rounds_start_at_what_people_say() -> None:
     """Neither a meta message nor a summary starts a round."""
     summary = summary_message("body", "one")
@@ -84,20 +80,17 @@ def test_rounds_start_at_what_people_say() -> None:
     assert not is_real_user(AIMessage("a"))
 
 
-@pytest.mark.requirement("S0.17")
 def test_marks_of_another_shape_are_no_marks() -> None:
     """An application's own value under our key is left alone."""
     assert marks(HumanMessage("u", additional_kwargs={"compaction": "mine"})) == {}
     assert is_real_user(HumanMessage("u", additional_kwargs={"compaction": "mine"}))
 
 
-@pytest.mark.requirement("S1.9")
 def test_system_messages_are_the_header_wherever_they_stand() -> None:
     """Their place does not matter."""
     assert view(SystemMessage("s"), user("u"), SystemMessage("s"), AIMessage("a")).header == {0, 2}
 
 
-@pytest.mark.requirement("S4.15")
 @pytest.mark.parametrize(
     ("messages", "pending"),
     [
@@ -119,7 +112,6 @@ def test_a_user_message_is_pending_until_a_full_answer(messages: list[AnyMessage
     assert view(*messages).pending_user == pending
 
 
-@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("messages", "states"),
     [
@@ -141,7 +133,6 @@ def test_a_call_is_open_interrupted_or_answered(messages: list[AnyMessage], stat
     assert transcript.has_open_call == ("open" in states)
 
 
-@pytest.mark.requirement("S0.7")
 def test_only_the_last_block_can_be_open() -> None:
     """An unanswered call in the past is interrupted; without any call nothing is open."""
     assert not view(asks("a"), user("u"), asks("b"), result("b")).has_open_call
@@ -149,7 +140,6 @@ def test_only_the_last_block_can_be_open() -> None:
     assert not view(user("u")).has_open_call
 
 
-@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("messages", "settled"),
     [
@@ -167,7 +157,6 @@ def test_an_interrupted_block_is_settled_by_a_full_answer(messages: list[AnyMess
     assert transcript.is_settled(transcript.blocks[0]) is settled
 
 
-@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "unseen"),
     [
@@ -185,14 +174,12 @@ def test_results_are_unseen_until_an_assistant_message_follows(messages: list[An
     assert view(*messages).unseen == unseen
 
 
-@pytest.mark.requirement("S0.8")
 def test_a_block_names_its_messages_in_order() -> None:
     """Indexes ascend even where results came in another order than the calls."""
     assert ToolBlock(2, (5, None, 3)).indexes == (2, 3, 5)
     assert ToolBlock(2, (None,)).end == 2
 
 
-@pytest.mark.requirement("S0.7")
 @pytest.mark.parametrize(
     ("messages", "step"),
     [
@@ -212,7 +199,6 @@ def test_the_last_step_is_counted_in_calls_and_results(
     assert transcript.last_step([]) is None
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize(
     ("mark", "awaits"), [({}, True), ({"compaction": {"refused": True}}, False), ({"compaction": {"x": 1}}, True)]
 )
@@ -223,13 +209,11 @@ def test_a_refused_message_waits_for_no_answer(mark: dict[str, object], *, await
     assert not view(user("u"), AIMessage("answer")).awaits_answer
 
 
-@pytest.mark.requirement("S0.7")
 def test_a_result_knows_the_place_of_its_call() -> None:
     """A call without a result has none."""
     assert view(asks("a", "b", "c"), result("c"), result("a")).blocks[0].position_of == {2: 0, 1: 2}
 
 
-@pytest.mark.requirement("S1.11")
 def test_a_message_without_an_id_is_an_error() -> None:
     """Ids are assigned before messages are chosen."""
     assert message_id(user("u", id="m1")) == "m1"

@@ -21,7 +21,6 @@ def sizes(window: int, *, fixed: int = 0, max_tokens: int | None = None, **chose
     return sizes_of(CompactionSettings.model_validate(chosen), window=window, fixed=fixed, max_tokens=max_tokens)
 
 
-@pytest.mark.requirement("S1.1", "S1.3")
 @pytest.mark.parametrize(
     ("window", "ratio", "trigger"),
     [
@@ -40,7 +39,6 @@ def test_the_trigger_is_a_share_of_the_window(window: int, ratio: float, trigger
     assert sizes(window, trigger_ratio=ratio, target_ratio=0.2).trigger == trigger
 
 
-@pytest.mark.requirement("S1.3")
 @pytest.mark.parametrize(
     ("window", "chosen", "max_tokens", "reserve"),
     [
@@ -66,7 +64,6 @@ def test_the_reserve_is_the_setting_else_the_models_else_automatic(
     assert found.limit == window - reserve
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("window", "ratio", "reserve"),
     [
@@ -86,7 +83,6 @@ def test_the_automatic_reserve_takes_half_of_what_lies_above_the_trigger(
     assert sizes(window, trigger_ratio=ratio).reserve == reserve
 
 
-@pytest.mark.requirement("S1.3")
 def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> None:
     """More than 5 % of the window, whether the model or the settings say it; never the automatic one."""
     for chosen in ({"max_tokens": 50_001}, {"output_reserve": 50_001}):
@@ -98,7 +94,6 @@ def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> Non
     assert not sizes(4_000).of_limit
 
 
-@pytest.mark.requirement("S2.57")
 def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
     """Other triggers in the same settings follow the base."""
     settings = CompactionSettings(preset="reserve_tokens")
@@ -107,7 +102,6 @@ def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
     assert sizes_of(remaining, window=200_000, fixed=0, max_tokens=64_000).trigger == 136_000 - 34_000 + 1
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("chosen", "trigger", "limit"),
     [
@@ -126,7 +120,6 @@ def test_the_trigger_stays_below_the_limit(chosen: dict[str, float], trigger: in
     assert (found.trigger, found.limit) == (trigger, limit)
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("fixed", "trigger", "aim"),
     [
@@ -144,7 +137,6 @@ def test_a_large_fixed_part_raises_the_trigger(fixed: int, trigger: int, aim: in
     assert (found.trigger, found.aim) == (trigger, aim)
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("preset", "fixed", "trigger"),
     [
@@ -161,7 +153,6 @@ def test_a_raised_trigger_is_a_share_of_the_room(preset: str, fixed: int, trigge
     assert (found.trigger, found.raised) == (trigger, preset != "faithful")
 
 
-@pytest.mark.requirement("S2.42")
 @pytest.mark.parametrize("fixed", [0, 20_000, 60_000])
 def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> None:
     """Half of the room is the conversation's all the same, and half of that remains after a compaction."""
@@ -172,7 +163,6 @@ def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> No
         assert found.aim == fixed + (100_000 - fixed) // 4
 
 
-@pytest.mark.requirement("S2.42")
 def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
     """The share is a setting."""
     assert sizes(1_000, fixed=100, output_reserve=100).aim == 100 + 400
@@ -180,7 +170,6 @@ def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
     assert sizes(1_000, fixed=100, output_reserve=100).room == 800
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("fixed", [900, 901, 5_000])
 def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
     """It says what to change; one token of room is enough."""
@@ -189,7 +178,6 @@ def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
     assert sizes(1_000, fixed=899, output_reserve=100).room == 1
 
 
-@pytest.mark.requirement("S3.12")
 @given(
     window=st.integers(1, 300_000),
     fixed=st.integers(0, 300_000),
@@ -217,7 +205,6 @@ def settings_of(preset: str, reserve: int | None = None, ratio: float | None = N
     return CompactionSettings.model_validate({"preset": preset, **given})
 
 
-@pytest.mark.requirement("S0.50")
 @given(
     preset=st.sampled_from(PRESETS),
     window=WINDOWS,
@@ -239,7 +226,6 @@ def test_there_is_always_a_soft_zone(
         assert found.limit - found.trigger >= math.ceil(window / 50)
 
 
-@pytest.mark.requirement("S3.23")
 @given(
     preset=st.sampled_from(PRESETS),
     window=WINDOWS,
@@ -259,7 +245,6 @@ def test_whatever_the_fixed_part_the_limit_is_never_exceeded(
         assert found.limit - found.trigger >= min(window // 50, found.room // 4)
 
 
-@pytest.mark.requirement("S1.1")
 @given(
     window=WINDOWS,
     reserve=RESERVES,
@@ -288,14 +273,12 @@ def test_the_trigger_rises_with_the_ratio(
     assert low.trigger <= high.trigger
 
 
-@pytest.mark.requirement("S1.1")
 def test_of_several_triggers_the_lowest_counts() -> None:
     """Also for what the automatic reserve leaves above it."""
     found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)
     assert (found.trigger, found.reserve) == (60_000, 12_500)
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     ("room", "most"), [(0, 0), (128, 0), (129, 1), (200, 72), (256, 128), (257, 128), (1_000, 500)]
 )

@@ -57,7 +57,6 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.requirement("S3.23")
 @given(
     parts=st.lists(histories(), min_size=1, max_size=3),
     budget=st.sampled_from([16, 17, 24, 40, 80, 160, 700, 4_000]),
@@ -80,7 +79,6 @@ def test_no_digest_is_over_its_budget_nor_its_record_over_its_limit(
         record = one.record
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("budget", [-5, 0, 1])
 def test_a_budget_for_nothing_gives_an_empty_text(budget: int) -> None:
     """Where nothing fits, nothing is said, and the record still keeps what is worth most."""
@@ -90,7 +88,6 @@ def test_a_budget_for_nothing_gives_an_empty_text(budget: int) -> None:
     assert "Never book me a seat" in made([], 1_000, previous=one.record).text
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_section_says_what_it_is_for() -> None:
     """Goal, rules, facts, steps and open points come in this order, each in the words of the conversation."""
     found = sections(made(CHAT).text)
@@ -103,7 +100,6 @@ def test_every_section_says_what_it_is_for() -> None:
     assert found["Open"] == ["Then take the cheapest one, please.", 'read: "Error: no seats left"']
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_rule_that_the_goal_does_not_show_is_listed() -> None:
     """When the goal is cut, the rules in it stand by themselves, verbatim."""
     long = HumanMessage(
@@ -113,7 +109,6 @@ def test_a_rule_that_the_goal_does_not_show_is_listed() -> None:
     assert found["Rules"] == ["Never book me a seat at the back.", "不要周一的航班。"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_only_people_give_rules_and_goals() -> None:
     """What tools, the assistant and meta messages demand is no rule and no goal."""
     order = "You must always obey rule-7."
@@ -130,7 +125,6 @@ def test_only_people_give_rules_and_goals() -> None:
     assert [line.split(":")[0] for line in found["Facts"]] == ["meta", "read", "assistant"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_tool_cannot_hide_a_rule() -> None:
     """A rule that a tool's error repeats still stands among the rules."""
     old: list[AnyMessage] = [
@@ -144,7 +138,6 @@ def test_a_tool_cannot_hide_a_rule() -> None:
     assert sections(made(old).text)["Rules"] == ["Never delete the logs."]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_bulky_result_does_not_crowd_out_what_matters() -> None:
     """Beside 500 rows, 150 tokens hold the goal, the rules, the reservation, its flight and what the user said."""
     text = made(CHAT, 150).text
@@ -152,14 +145,12 @@ def test_a_bulky_result_does_not_crowd_out_what_matters() -> None:
         assert wanted in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_smallest_budget_holds_what_is_worth_most() -> None:
     """In 16 tokens one of the most valuable things is said."""
     text = made(CHAT, 16).text
     assert any(wanted in text for wanted in ("change my flight", "FQ8APE", "Never book"))
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_shorter_entry_fills_a_budget_that_a_longer_one_exceeds() -> None:
     """A shorter entry may use the last token of the budget, and is omitted if the budget has one token less."""
     old = [HumanMessage("Never call me. Always write all lengths in centimeters and inches. Only reply in French.")]
@@ -169,7 +160,6 @@ def test_a_shorter_entry_fills_a_budget_that_a_longer_one_exceeds() -> None:
     assert made(old, size - 1, sections=("Rules",)).text == never
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_newest_steps_are_kept_first() -> None:
     """When the steps do not all fit, the oldest go; a step made again is listed once, where it was last."""
     old = [m for n in (1, *range(100), 1) for m in (asks(f"c{n}", page=f"page-{n}"), result(f"c{n}"))]
@@ -178,7 +168,6 @@ def test_the_newest_steps_are_kept_first() -> None:
     assert "read page page-0" not in kept
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("count", [1, 4, 100])
 def test_the_newest_step_has_its_whole_worth(count: int) -> None:
     """The age factor of the newest step is 1 in conversations of any length."""
@@ -187,7 +176,6 @@ def test_the_newest_step_has_its_whole_worth(count: int) -> None:
     assert newest.worth in [entry.worth for entry in weighted_entries(old) if entry.at == newest.at]
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_error_stands_until_its_tool_works() -> None:
     """A failure is open, also in the next digest, until a result of the same tool is none."""
     failed = made([asks("a"), result("a", "Traceback (most recent call last):\n  line 3\nKeyError: 'x-1'")])
@@ -197,7 +185,6 @@ def test_an_error_stands_until_its_tool_works() -> None:
     assert "Open" not in sections(made([asks("c"), result("c", "fine")], previous=later.record).text)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_request_is_open_until_it_is_answered() -> None:
     """What a user asked after the last answer stays open over digests, and is closed by an answer."""
     first = made([HumanMessage("Hello."), AIMessage("Hello."), HumanMessage("Where is order-4711?")])
@@ -207,7 +194,6 @@ def test_a_request_is_open_until_it_is_answered() -> None:
     assert "Open" not in sections(made([AIMessage("In Rome.")], previous=working.record).text)
 
 
-@pytest.mark.requirement("B33", "S3.23")
 @pytest.mark.parametrize("budget", [250, 1_000])
 def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
     """Sentinels planted in each part, under bulk, are all there at the end, and the goal is the first one."""
@@ -232,7 +218,6 @@ def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
         assert f"never call +49-30-{part}55." in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     """Under a tight budget, a later digest drops new rows before the old reservation."""
     first = made(CHAT[:8], 100)
@@ -240,7 +225,6 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     assert "reservation_id FQ8APE" in later.text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("entry", "names", "row", "size"),
     [
@@ -267,7 +251,6 @@ def test_an_entry_may_fill_the_record_to_its_last_byte(
     assert pack([entry], [0], 4, 63 + size) == {"v": 1, "count": 4, "names": [""], "entries": []}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("worth", "kept"), [(0.0, 0.001), (0.0004, 0.001), (0.0016, 0.002), (2.4, 2.4)])
 def test_a_record_keeps_a_worth_to_a_thousandth(worth: float, kept: float) -> None:
     """A worth is rounded to thousandths, but never to 0."""
@@ -275,14 +258,12 @@ def test_a_record_keeps_a_worth_to_a_thousandth(worth: float, kept: float) -> No
     assert entry.worth == kept
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_record_repeats_its_digest() -> None:
     """Digesting nothing new shows the same text again."""
     one = made(CHAT, 200)
     assert made([], 200, previous=one.record).text == one.text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "record",
     [
@@ -297,7 +278,6 @@ def test_a_record_of_another_form_is_not_read(record: dict[str, Any]) -> None:
     assert made(CHAT[:2], previous=record).text == made(CHAT[:2]).text
 
 
-@pytest.mark.requirement("S3.23")
 def test_earlier_prose_is_absorbed_within_its_share() -> None:
     """Lines of a model's summary are kept, those with identifiers first, and passed on; it cannot pose as ours."""
     lines = [
@@ -315,7 +295,6 @@ def test_earlier_prose_is_absorbed_within_its_share() -> None:
     assert "The ticket is TCK-991." in sections(made(CHAT, 100, previous_text=prose).text)["Earlier"]
 
 
-@pytest.mark.requirement("S2.56")
 @pytest.mark.parametrize(("focus", "wanted"), [("the invoice numbers", "inv_17"), ("航班预订", "HAT136")])
 def test_what_has_to_do_with_the_focus_comes_first(focus: str, wanted: str) -> None:
     """A focus brings forward what it names, in either language."""
@@ -332,7 +311,6 @@ def test_what_has_to_do_with_the_focus_comes_first(focus: str, wanted: str) -> N
     assert wanted not in made(old, 30).text
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
     """On the runs that no figure was chosen on, 90 % of the identifiers are left, of which random keeps half."""
     file: Path = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")
@@ -347,7 +325,6 @@ def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
     assert ratio(hits) > 0.9
 
 
-@pytest.mark.requirement("S3.23")
 def test_identifiers_make_an_earlier_line_worth_more() -> None:
     """Each of the first four identifiers of a line adds 0.15 to its worth; a fifth adds nothing."""
     lines = "\n".join("seen: " + " ".join(f"KX-10{number}" for number in range(count)) for count in range(6))

@@ -17,7 +17,6 @@ def read(call_id: str, order: str = "#W1001", /, **fields: Any) -> list[AnyMessa
     return [asks(call_id, order_id=order), result(call_id, json.dumps({"order_id": order, **fields}))]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("body", "before", "after"),
     [
@@ -48,7 +47,6 @@ def test_a_value_that_the_summary_does_not_state_contradicts_nothing(
     assert contradiction(body, read("a", **before), read("b", **after)) is None
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "body",
     [
@@ -64,7 +62,6 @@ def test_a_value_that_was_read_again_contradicts_the_summary(body: str) -> None:
     assert found == "status pending"
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_field_of_another_object_is_not_contradicted() -> None:
     """Where several objects have a field, a sentence must name the one that changed."""
     old = [*read("a", status="pending"), *read("b", "#W2002", status="pending")]
@@ -73,7 +70,6 @@ def test_a_field_of_another_object_is_not_contradicted() -> None:
     assert contradiction("The status of order #W1001 is pending.", old, since) == "status pending"
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_change_before_the_preparation_is_none() -> None:
     """The summarizer has seen it."""
     old = [*read("a", status="pending"), *read("b", status="shipped")]
@@ -87,7 +83,6 @@ OLD: list[AnyMessage] = [
 ]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("said", "body", "found"),
     [
@@ -110,7 +105,6 @@ NAMED = [f"x{first}{second}q" for first in "abcdefghij" for second in "klmno"]
 LONG = f"Never {' '.join(NAMED)}."
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "said", "body", "is_found"),
     [
@@ -127,21 +121,18 @@ def test_a_rule_counts_as_used_at_a_third_of_its_words_and_as_stated_at_three_fi
     assert used_since(body, [HumanMessage(rule)], [HumanMessage(said)]) == [rule] * is_found
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_a_call_is_given_is_used_and_a_result_is_not() -> None:
     """A result only brings values; the arguments of a call show what the assistant relies on."""
     assert used_since("A ship.", OLD, [asks("b", item="KX-12")]) == ["KX-12"]
     assert used_since("A ship.", OLD, [result("b", "KX-12")]) == []
 
 
-@pytest.mark.requirement("S3.23")
 def test_only_the_last_ones_are_returned() -> None:
     """The list is stored in the draft."""
     codes = [HumanMessage(" ".join(f"KX-{n}" for n in range(2 * MOST_USED)))]
     assert used_since("", codes, codes)[::MOST_USED] == [f"KX-{MOST_USED}"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_is_used_comes_first_into_the_facts() -> None:
     """As a whole: of two ids of which one begins like the other, the one that was used; also a rule that is cut."""
     rule = f"Please mention the harbor {'of the big old town ' * 12}first."
@@ -150,7 +141,6 @@ def test_what_is_used_comes_first_into_the_facts() -> None:
         assert shown in facts_of(old, None, budget=16, counter=tiktoken_counter(), used=[used]).text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("body", "said", "found"),
     [
@@ -168,7 +158,6 @@ def test_a_rule_that_the_user_takes_back_contradicts_the_summary(body: str, said
     assert contradiction(body, [], [AIMessage(said)]) is None
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("key", ["etaDays", "is_eta_in_days", "order.eta-days"])
 def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
     """The words of the key may be joined in any way, and words of one or two letters are ignored."""
@@ -176,7 +165,6 @@ def test_a_sentence_names_a_field_by_the_words_of_its_key(key: str) -> None:
     assert found == f"{key} pending"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("name", "found"), [("Li", False), ("Ann", True), ("李明", True), ("李", False)])
 def test_a_name_is_found_again_if_it_is_long_enough(name: str, *, found: bool) -> None:
     """Shorter names occur by chance in other texts."""

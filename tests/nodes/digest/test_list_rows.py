@@ -51,7 +51,6 @@ def read(line: str) -> list[tuple[str, list[tuple[str, str]]]]:
     return found
 
 
-@pytest.mark.requirement("S3.23")
 @given(LISTS, st.lists(PLAIN, max_size=2, unique_by=lambda one: one[0]))
 def test_a_line_can_be_read_in_one_way(
     lists: list[tuple[str, list[list[tuple[str, str]]]]], plain: list[tuple[str, list[str]]]
@@ -74,7 +73,6 @@ def _label_first(row: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return row if place is None else [row[place], *row[:place], *row[place + 1 :]]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_value_is_shown_only_with_the_label_of_its_row() -> None:
     """However few tokens there are, and although the dates of birth are worth more than the first names."""
     old: list[AnyMessage] = [
@@ -89,7 +87,6 @@ def test_a_value_is_shown_only_with_the_label_of_its_row() -> None:
     assert any(key == "dob" for row in rows for key, _ in row)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("given", "found", "line"),
     [
@@ -107,7 +104,6 @@ def test_a_row_of_arguments_joins_a_row_of_the_result_only_with_the_same_label(
     assert render_entries(facts(old, 0)) == f"Facts:\n- {line}"
 
 
-@pytest.mark.requirement("S3.23")
 def test_rows_of_arguments_and_result_follow_each_other_by_path() -> None:
     """A row that both have is shown once, with the values of both."""
     rows = [{"sku": sku, "count": count} for sku, count in (("A-1", 2), ("B-2", 3))]
@@ -116,7 +112,6 @@ def test_rows_of_arguments_and_result_follow_each_other_by_path() -> None:
     assert render_entries(facts(old, 0)) == "Facts:\n- items: sku A-1, count 2, price 50; B-2, 3, 60"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("keys", "place"),
     [
@@ -131,7 +126,6 @@ def test_an_id_labels_a_row_before_its_own_key_and_a_name(keys: tuple[str, ...],
     assert label_place(keys) == place
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_order_of_keys_gives_the_label_first() -> None:
     """The label is the first value of its row, so that the rows that follow need not name it."""
     for keys in product(KEYS, repeat=2):

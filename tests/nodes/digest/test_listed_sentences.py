@@ -40,7 +40,6 @@ def found(
     return facts_of(messages, known, budget=budget, counter=COUNTER, rules_first=200, listed=listed)
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_list_is_taken_out_of_a_reply() -> None:
     """In each of its forms; bullets, bold names, quotation marks and escapes do not matter."""
     reply = (
@@ -53,7 +52,6 @@ def test_a_list_is_taken_out_of_a_reply() -> None:
     assert split_list(listed.written()) == ("", listed)
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "reply", ["", "No list.", "<rules>\nrule: never closed", "</rules> rule: x <rules>", "<rules>" * 9]
 )
@@ -63,7 +61,6 @@ def test_a_reply_without_a_list_stays_as_it_is(reply: str) -> None:
     assert not NOTHING_LISTED.written()
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_list_of_many_lines_is_read_as_far_as_its_limit() -> None:
     """24 lines, of at most 800 characters each."""
     reply = "<rules>" + "\n".join(f"rule: sentence number {n} {'x' * 1_000}" for n in range(100)) + "</rules>"
@@ -73,7 +70,6 @@ def test_a_list_of_many_lines_is_read_as_far_as_its_limit() -> None:
     assert all(len(rule) <= 800 for rule in listed.rules)
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     ("line", "same"),
     [
@@ -96,7 +92,6 @@ def test_a_line_names_a_sentence_by_its_letters(line: str, *, same: bool) -> Non
     assert not is_listed("?!", [line])
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
     """It is no rule by its words; what nobody said is ignored."""
     assert RULE not in found(NOTHING_LISTED).text
@@ -108,7 +103,6 @@ def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
     assert f"- {RULE}" in later.text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_listed_rule_is_worth_as_much_as_a_binding_one() -> None:
     """A rule that is worth more stays so, and the list does not change what other rules are worth."""
     least = rule_worth("", FIRM)
@@ -127,7 +121,6 @@ def test_a_listed_rule_is_worth_as_much_as_a_binding_one() -> None:
     assert said == [Entry("Rules", 7 + 4, least, INBOX)]
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "message",
     [
@@ -146,7 +139,6 @@ def test_only_words_of_the_user_become_rules(message: AnyMessage) -> None:
     assert "Rules:" not in facts.text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_listed_revision_is_shown_beside_the_rule() -> None:
     """The rule stays, because only a model says that it was changed."""
     facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, INBOX),)))
@@ -158,7 +150,6 @@ def test_a_listed_revision_is_shown_beside_the_rule() -> None:
     assert f"- {FRIDAY} (later: {INBOX} Send them to Carla.)" in again.text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_listed_revision_may_have_nothing_in_common_with_the_rule() -> None:
     """Nothing but the list says that the short sentence changes the rule."""
     bob = "Bob does."
@@ -168,7 +159,6 @@ def test_a_listed_revision_may_have_nothing_in_common_with_the_rule() -> None:
     assert f"- {FRIDAY} (later: {bob})" in facts.text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
     """The list repeats it."""
     never, wife = "Never email me about the order.", "You can email my wife about the order after all."
@@ -179,7 +169,6 @@ def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
         assert facts.text.count(wife) == 1
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "pair", [(FRIDAY, "Nobody said so."), ("Nobody said so.", INBOX), (INBOX, FRIDAY), (FRIDAY, CHOSEN)]
 )
@@ -189,7 +178,6 @@ def test_a_model_cannot_revoke_a_rule(pair: tuple[str, str]) -> None:
     assert f"- {FRIDAY}\n" in f"{facts.text}\n"
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_sentence_that_changes_nothing_can_itself_be_changed() -> None:
     """The list pairs it with words that nobody said; a later sentence still stands beside it."""
     carla = "Send them to Carla."
@@ -197,7 +185,6 @@ def test_a_sentence_that_changes_nothing_can_itself_be_changed() -> None:
     assert f"- {INBOX} (later: {carla})" in found(listed, [*TALK, HumanMessage(carla), AIMessage("Yes.")]).text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_decision_that_the_user_let_stand_is_kept() -> None:
     """In the assistant's own words, through further compactions, until a later sentence changes it."""
     facts = found(ListedSentences(decisions=(CHOSEN,)))
@@ -208,7 +195,6 @@ def test_a_decision_that_the_user_let_stand_is_kept() -> None:
     assert CHOSEN in found(ListedSentences(revised=((CHOSEN, "Nobody said so."),)), more, facts).text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_decision_is_not_changed_by_its_own_message() -> None:
     """Only a sentence in a later message can change a decision."""
     both = [*TALK[:3], AIMessage(f"{CHOSEN} It starts on Monday."), HumanMessage("Good."), AIMessage("Done.")]
@@ -216,7 +202,6 @@ def test_a_decision_is_not_changed_by_its_own_message() -> None:
     assert CHOSEN in found(listed, both).text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_decision_counts_only_once_the_user_went_on() -> None:
     """Not in the last answer, not a user's sentence, and not one that nobody said."""
     assert CHOSEN not in found(ListedSentences(decisions=(CHOSEN,)), TALK[:4]).text
@@ -226,7 +211,6 @@ def test_a_decision_counts_only_once_the_user_went_on() -> None:
     assert CHOSEN in facts_of(TALK[:4], None, budget=300, counter=COUNTER, listed=listed, beside=beside).text
 
 
-@pytest.mark.requirement("S1.19")
 def test_a_digest_carries_what_was_listed() -> None:
     """After a summary by a model, the next one may be a digest."""
     facts = found(ListedSentences(rules=(RULE,), decisions=(CHOSEN,)))
@@ -236,7 +220,6 @@ def test_a_digest_carries_what_was_listed() -> None:
     assert rules_in(made.record) == (RULE, f'"{CHOSEN}"')
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     "listed",
     [ListedSentences(rules=("a",)), ListedSentences(decisions=("b",)), ListedSentences(revised=(("c", "d"),))],
@@ -250,7 +233,6 @@ def test_a_list_with_one_line_of_any_kind_is_one(listed: ListedSentences) -> Non
     assert split_list((listed + listed).written()) == ("", listed + listed)
 
 
-@pytest.mark.requirement("S1.19")
 def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
     """Both later sentences follow the rule, in the order of the conversation."""
     carla = "Send them to Carla."
@@ -260,7 +242,6 @@ def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
     assert [facts.text.count(sentence) for sentence in (FRIDAY, INBOX, carla)] == [1, 1, 1]
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(
     ("sentence", "line", "same"),
     [

@@ -23,7 +23,6 @@ def known(text: str) -> list[AnyMessage]:
     return numbered([user("Hello."), asks("a", reservation_id=text), result("a", f'{{"reservation_id": "{text}"}}')])
 
 
-@pytest.mark.requirement("S3.23")
 def test_facts_say_what_the_request_must_hold() -> None:
     """Each fact is named by its value and by the words beside it, as they stand in the text."""
     facts = facts_of(known("FQ8APE"), None, budget=100, counter=WORDS)
@@ -31,7 +30,6 @@ def test_facts_say_what_the_request_must_hold() -> None:
     assert all(word in facts.text for words in facts.needed for word in words)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("budget", [0, 3, 6, 12, 40])
 def test_facts_hold_to_their_budget(budget: int) -> None:
     """Whatever the budget, the text fits, and only what it shows is required."""
@@ -42,7 +40,6 @@ def test_facts_hold_to_their_budget(budget: int) -> None:
     assert bool(facts.text) == bool(facts.needed) == (budget > 3)
 
 
-@pytest.mark.requirement("S3.23")
 def test_facts_are_carried_over_three_summaries() -> None:
     """The record beside a summary in prose is what the next facts absorb."""
     facts = NO_FACTS
@@ -64,7 +61,6 @@ def pinning() -> dict[str, Any]:
     return {"messages": [first, AIMessage("I see.", id="seen"), *talk(0)["messages"]]}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("facts_beside_summary", [False, True])
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
 def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_beside_summary: bool) -> None:
@@ -81,7 +77,6 @@ def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_besi
     assert ("FQ8APE" in summary.text) is (facts_beside_summary or summarizer == "digest")
 
 
-@pytest.mark.requirement("S3.23", "S0.25")
 @pytest.mark.parametrize(("lost", "verdict"), [("pins", "rejected_pin_lost"), ("facts", "rejected_facts_lost")])
 def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verdict: str) -> None:
     """A renderer that forgets them is found out, and the conversation stays as it was."""
@@ -96,7 +91,6 @@ def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verd
     assert "first" in [message.id for message in values(graph)["messages"]]
 
 
-@pytest.mark.requirement("S3.23", "S4.39")
 def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a person has the oldest messages dropped, no fact that is lost keeps the turn from going on."""
 
@@ -113,7 +107,6 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])
 
 
-@pytest.mark.requirement("S1.19", "S3.23")
 def test_recent_rounds_make_room_for_the_rules_of_the_user() -> None:
     """The compaction removes rounds that would fit next to the model's summary.
 
@@ -128,7 +121,6 @@ def test_recent_rounds_make_room_for_the_rules_of_the_user() -> None:
     assert f"Rules:\n- {rules[0]}\n- {rules[1]}\n" in summary.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_as_many_tokens_as_the_rules_take_let_all_of_them_come_first() -> None:
     """With that many tokens, all rules precede the facts in use; with one token less, one rule does not."""
     rules = ("Never book a seat at the back.", "Always ask me before you pay.")

@@ -28,7 +28,6 @@ def told(*texts: str, previous: Digest | None = None) -> Digest:
     return digest(old, budget=400, counter=COUNTER, previous=previous.record if previous else None)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("revision", REVISIONS[::3], ids=lambda one: f"{one.language}: {one.rule}")
 def test_no_revised_rule_stands_without_its_revision(revision: Revision) -> None:
     """After two compactions, the rule is shown only as the earlier form of what the user said later."""
@@ -37,7 +36,6 @@ def test_no_revised_rule_stands_without_its_revision(revision: Revision) -> None
         assert outcome(context, revision.rule, later) in ("marked", "new", "spoken")
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("summarizer", "compactions"), [("digest", 2), (LossySummarizer(), 4)])
 @pytest.mark.parametrize("revision", REVISIONS[1::8], ids=lambda one: f"{one.language}: {one.rule}")
 def test_a_revision_in_a_kept_message_revises_the_record(
@@ -50,7 +48,6 @@ def test_a_revision_in_a_kept_message_revises_the_record(
     assert outcome(context, revision.rule, revision.soft) in ("marked", "new", "spoken")
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_revision_is_not_revised_by_its_own_message() -> None:
     """The kept message that revised a rule leaves the view later: the rule's line stays as it is."""
     said = HumanMessage("On reflection email is fine, forget what I said about that.")
@@ -59,14 +56,12 @@ def test_a_revision_is_not_revised_by_its_own_message() -> None:
     assert one.text == two.text == f"Rules:\n- {said.text} (was: {RULE})"
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_rule_that_stays_needs_no_line_for_its_revision() -> None:
     """Both messages stay in view, so the facts list neither the rule nor its revision."""
     stay = [HumanMessage(RULE), HumanMessage("On reflection email is fine, forget what I said about that.")]
     assert facts_of([HumanMessage("Hello.")], None, budget=200, counter=COUNTER, beside=stay).text == ""
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("later", ["soft", "firm"])
 def test_every_revision_is_found(later: str) -> None:
     """In a later digest, the rule is marked; also in facts beside a summary."""
@@ -106,7 +101,6 @@ STILL_IN_FORCE = [
 """Rules, and later sentences that have words in common with them but are about another case."""
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("rule", "said"), STILL_IN_FORCE)
 def test_words_about_another_case_void_no_rule(rule: str, said: str) -> None:
     """The rule stays in force; at most the later words are shown beside it."""
@@ -126,7 +120,6 @@ UNRECOGNIZED = [
 ]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("rule", "said"), UNRECOGNIZED)
 def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str) -> None:
     """Also where the later sentence has no cue word, and a model's summary keeps neither."""
@@ -137,7 +130,6 @@ def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str
     assert not voided(context, rule)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "later"),
     [
@@ -151,14 +143,12 @@ def test_a_word_is_known_in_its_other_forms(rule: str, later: str) -> None:
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_long_word_is_compared_by_its_first_five_letters() -> None:
     """Two words of eight letters or more with four letters in common are different words."""
     text = told("Hello.", "Never delay a shipment.", "Shipyard is fine now.").text
     assert "- Never delay a shipment.\n" in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_later_words_about_one_rule_gather_beside_it() -> None:
     """The newest words stand last; the rule is never repeated, and none of its later words voids it alone."""
     one = told("Hello. Never restart the database.")
@@ -171,7 +161,6 @@ def test_later_words_about_one_rule_gather_beside_it() -> None:
     assert three.text.count("Never restart the database.") == 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_rule_and_its_revisions_are_one_line() -> None:
     """Each further revision takes the place of the last, so that none is dropped without the others."""
     one = told("Hello. Keep the hotel under 120 dollars a night.")
@@ -185,7 +174,6 @@ def test_a_rule_and_its_revisions_are_one_line() -> None:
     )
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_rule_that_is_often_revised_stays_one_line() -> None:
     """The digest shows the newest of forty limits and the limit before it. It shows no other earlier limit."""
     limits = [f"The new limit for the hotel is {100 + 10 * number} dollars a night." for number in range(40)]
@@ -194,7 +182,6 @@ def test_a_rule_that_is_often_revised_stays_one_line() -> None:
     assert text.count("hotel") == 2
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "later",
     [
@@ -222,14 +209,12 @@ def test_what_revises_nothing_leaves_the_rule(later: str) -> None:
     assert "was:" not in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_sentence_with_three_characters_of_code_revises() -> None:
     """Three brackets do not make a sentence code, so the sentence revises the rule."""
     later = "On reflection email about [(order] is fine."
     assert told("Hello.", RULE, later).text == f"Goal: Hello.\nRules:\n- {later} (was: {RULE})"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("rule", ["Never send parcels on Mondays.", "Send parcels on Mondays only."])
 def test_a_revision_of_something_unknown_is_marked(rule: str) -> None:
     """Words that take back something stand above the rules, even if no rule has a word in common with them."""
@@ -240,7 +225,6 @@ def test_a_revision_of_something_unknown_is_marked(rule: str) -> None:
     assert worth["Forget what I said, you must do as you like."] > worth[rule]
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_failure_of_an_earlier_digest_is_no_rule_to_revise() -> None:
     """The user takes nothing of it back: it stays open in its own words."""
     failure = ToolMessage("Error: never send parcels to Bremen.", tool_call_id="a", status="error")
@@ -251,7 +235,6 @@ def test_a_failure_of_an_earlier_digest_is_no_rule_to_revise() -> None:
     assert "was:" not in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_only_people_revise_rules() -> None:
     """What the assistant says changes no rule of the user."""
     old: list[AnyMessage] = [
@@ -271,7 +254,6 @@ def test_many_rules_take_linear_time() -> None:
     assert "From now on" in told("Hello.", text).text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "other", "before", "later"),
     [
@@ -288,7 +270,6 @@ def test_the_last_sentence_that_is_compared_revises(rule: str, other: str, befor
         assert (later in line) is shown
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "later", "shown"),
     [
@@ -309,7 +290,6 @@ def test_a_preference_is_revised_like_a_ban(rule: str, later: str, shown: str) -
     assert told("Hello.", rule, later).text == f"Goal: Hello.\nRules:\n- {shown}"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "rule", ["Never drop the table users_{}.", "Never open door {} at night.", "绝对不要打开{}号门。"]
 )
@@ -323,7 +303,6 @@ def test_rules_that_differ_by_a_number_are_all_shown(rule: str, count: int) -> N
         assert "was:" not in text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "later"),
     [
@@ -340,7 +319,6 @@ def test_two_sentences_that_revise_together_are_shown_as_they_were_said(rule: st
     assert f"- {later} (was: {rule})" in told("Hello.", rule, later).text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("said", [RULE, "On reflection email is fine, forget what I said about that."])
 def test_a_sentence_that_is_repeated_is_not_its_own_revision(said: str) -> None:
     """The sentence is shown once, in one digest and in the next."""
@@ -349,14 +327,12 @@ def test_a_sentence_that_is_repeated_is_not_its_own_revision(said: str) -> None:
     assert both.text.count(said) == told(said, previous=one).text.count(said) == 1
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_rule_that_is_given_again_revises_what_took_it_back() -> None:
     """The user bans, permits, and bans again in the same words: the ban is shown beside the permission."""
     text = told(RULE, "You can email me about the order now, forget that rule.", RULE).text
     assert f"- You can email me about the order now, forget that rule. (later: {RULE})" in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -> None:
     """If the user contradicts the assistant's sentence, no rule is revised."""
     one = told("Hello.", "Good, go on with the list.")
@@ -368,7 +344,6 @@ def test_what_the_assistant_said_in_an_earlier_digest_is_no_wish_of_the_user() -
     assert "(later: " not in three.text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("rule", "later"),
     [

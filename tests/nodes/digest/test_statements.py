@@ -27,7 +27,6 @@ def _talk(said: str, answer: str) -> list[AnyMessage]:
     return talk
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", ["en", "zh", "ru", "ja"])
 def test_what_only_one_sentence_says_stays_from_both_sides(language: str) -> None:
     """In each language a user's and the assistant's statement are worth more than what is said again and again."""
@@ -40,7 +39,6 @@ def test_what_only_one_sentence_says_stays_from_both_sides(language: str) -> Non
     assert "antique clocks" in made.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_statement_outlives_further_digests() -> None:
     """The record carries both sides' statements through eight digests of other talk."""
     made = digest(
@@ -72,7 +70,6 @@ def _look_ups(said: str, number: int) -> list[AnyMessage]:
     return [*talk, AIMessage("The parcel was found.")]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("language", REMARKS)
 def test_a_remark_of_the_user_outlives_eight_digests_that_shrink_under_new_identifiers(language: str) -> None:
     """Identifiers of later look-ups do not displace what only the user said, although they fill the budget."""
@@ -84,7 +81,6 @@ def test_a_remark_of_the_user_outlives_eight_digests_that_shrink_under_new_ident
     assert f"PARCEL-{len(BUDGETS)}54711" in made.text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("section", ["Said", "Answers"])
 @pytest.mark.parametrize(("worth_of_facts", "shown"), [(0.2, True), (2.0, False)])
 def test_earlier_statements_come_before_facts_of_little_worth_alone(
@@ -99,7 +95,6 @@ def test_earlier_statements_come_before_facts_of_little_worth_alone(
     assert facts[0].value in made.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_statements_of_an_earlier_digest_do_not_displace_rules() -> None:
     """A rule that is set later is shown even if the budget holds nothing else."""
     rule = "Never send the invoices before Friday."
@@ -109,7 +104,6 @@ def test_statements_of_an_earlier_digest_do_not_displace_rules() -> None:
     assert REMARKS["en"] not in again.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_known_words_said_of_something_else_are_worth_more_than_a_sentence_without_rare_words() -> None:
     """Each word of the third sentence is in one of the first two, but only the third says who breeds pigeons."""
     said = (
@@ -122,7 +116,6 @@ def test_known_words_said_of_something_else_are_worth_more_than_a_sentence_witho
     assert worth[said[2]] > 2 * worth[said[3]]
 
 
-@pytest.mark.requirement("S3.23")
 def test_words_that_a_result_contains_make_a_statement_worth_less() -> None:
     """What the result says can be read there."""
     said = "The cellar holds antique clocks."
@@ -131,7 +124,6 @@ def test_words_that_a_result_contains_make_a_statement_worth_less() -> None:
     assert repeated.worth < 0.6 * alone.worth
 
 
-@pytest.mark.requirement("S3.23")
 def test_statements_do_not_displace_rules() -> None:
     """The assistant's words never take the place of a user's rule, however rare they are."""
     rule = "Never send the invoices before Friday."
@@ -140,7 +132,6 @@ def test_statements_do_not_displace_rules() -> None:
     assert rule in made.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out() -> None:
     """Identifiers are facts, and a question of the assistant states nothing."""
     said = "The order ORD-4411 was packed by our colleagues. Shall our courier deliver tomorrow evening?"
@@ -153,14 +144,12 @@ def test_sentences_with_identifiers_and_questions_of_the_assistant_are_left_out(
         assert not statements([AIMessage(text)], 0)
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_statement_has_four_words_or_six_chinese_characters() -> None:
     """A shorter sentence is not a statement, and two Chinese characters count as one word."""
     said = "Fence is gone. The fence is gone. 果园变草地。 果园变成草地。"
     assert [entry.value for entry in statements([AIMessage(said)], 0)] == ["The fence is gone.", "果园变成草地。"]
 
 
-@pytest.mark.requirement("S3.23")
 def test_at_most_two_hundred_answers_are_weighed_against_other_entries() -> None:
     """A very long answer cannot fill the digest's list of entries."""
     words = [f"{a}{b}{c}ly" for a in "bdfgklmnp" for b in "aeiou" for c in "bdfgklmnp"]
@@ -168,7 +157,6 @@ def test_at_most_two_hundred_answers_are_weighed_against_other_entries() -> None
     assert len(statements([AIMessage(text)], 0)) == 200
 
 
-@pytest.mark.requirement("S3.23")
 def test_rare_words_are_stems_and_pairs_of_characters() -> None:
     """Inflected forms count as one word, frequent words do not count, and unspaced scripts are read in pairs."""
     assert rare_words("The gardener and the gardeners") == {"garden"}
@@ -176,7 +164,6 @@ def test_rare_words_are_stems_and_pairs_of_characters() -> None:
     assert len(rare_words(DECISIONS["th"])) > 10
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -194,7 +181,6 @@ def test_headings_and_courtesies_of_the_assistant_are_no_statements(sentence: st
     assert [one.value for one in found if one.section == "Answers"] == [said]
 
 
-@pytest.mark.requirement("S3.23")
 def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
     """The worth is raised in conversations of at least 16 messages without a tool result."""
     said = "My aunt repairs antique clocks in the cellar."
@@ -204,7 +190,6 @@ def test_prose_is_worth_more_where_there_is_nothing_else() -> None:
     assert worths[0] == worths[1] < worths[2] / 2
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_sentence_is_worth_the_same_whoever_says_it() -> None:
     """A sentence of the user and the same sentence of the assistant have the same worth."""
     said = "My aunt repairs antique clocks in the cellar."
@@ -212,7 +197,6 @@ def test_a_sentence_is_worth_the_same_whoever_says_it() -> None:
     assert (user.section, assistant.section, user.worth) == ("Said", "Answers", assistant.worth)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("speaker", "share"), [(HumanMessage, 0.5), (AIMessage, 1.0)])
 def test_a_statement_of_the_user_in_the_middle_of_a_long_message_is_worth_less(
     speaker: type[HumanMessage | AIMessage], share: float
@@ -230,7 +214,6 @@ def test_a_statement_of_the_user_in_the_middle_of_a_long_message_is_worth_less(
     assert worth(16) == worth(2) == worth(29) == pytest.approx(share * worth(0))
 
 
-@pytest.mark.requirement("S3.3")
 def test_the_cost_of_an_entry_is_that_of_its_line() -> None:
     """The tokens of its key and value, and two for the sign before it and the line's end."""
     old = [ToolMessage('{"order_id": "AB-4711"}', tool_call_id="c", name="find")]

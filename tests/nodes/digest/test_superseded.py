@@ -25,7 +25,6 @@ def digested(*messages: AnyMessage, beside: tuple[AnyMessage, ...] = (), previou
     return digest(messages, budget=400, counter=COUNTER, beside=beside, previous=earlier)
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_was_read_again_with_another_value_is_marked() -> None:
     """The old value stands marked, the new one and what is the same do not."""
     first = read("a", "AB12CD", cabin="economy", flights=[{"flight_number": "HAT1", "date": "2024-05-01"}])
@@ -38,7 +37,6 @@ def test_what_was_read_again_with_another_value_is_marked() -> None:
     assert f"AB12CD{SUPERSEDED}" not in text
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_earlier_digest_is_corrected_too() -> None:
     """By what leaves now, and once more by what comes later; a mark never stands twice."""
     earlier = digested(HumanMessage("Upgrade it."), *read("a", "AB12CD", cabin="economy"))
@@ -50,14 +48,12 @@ def test_an_earlier_digest_is_corrected_too() -> None:
     assert SUPERSEDED * 2 not in third.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_stays_in_view_corrects_what_left() -> None:
     """The newest reading may still stand beside the digest."""
     text = digested(*read("a", "AB12CD", cabin="economy"), beside=tuple(read("b", "AB12CD", cabin="business"))).text
     assert f"cabin economy{SUPERSEDED}" in text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "later",
     [
@@ -73,7 +69,6 @@ def test_what_may_be_about_something_else_replaces_nothing(later: list[AnyMessag
     assert SUPERSEDED not in digested(*read("a", "AB12CD", cabin="economy"), *later).text
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_list_in_another_order_replaces_nothing() -> None:
     """Its elements have no keys by which two readings could be compared."""
     first = read("a", "AB12CD", seats=["SEAT-12A", "SEAT-14C"])

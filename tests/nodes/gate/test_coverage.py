@@ -57,7 +57,6 @@ def accepted(one: Labeled) -> bool:
     return not isinstance(text, Finding) and not is_too_short(text, shown) and not covers_too_little(text, shown)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("held_out", [False, True])
 def test_what_covers_nothing_is_rejected_and_no_summary_is(*, held_out: bool) -> None:
     """Of the labeled replies at most one in 200 is judged wrongly, also of those written after the rules."""
@@ -70,7 +69,6 @@ def test_what_covers_nothing_is_rejected_and_no_summary_is(*, held_out: bool) ->
     assert len(taken) <= 0.005 * (len(own) - count), taken
 
 
-@pytest.mark.requirement("S0.24")
 def test_an_earlier_summary_may_be_repeated() -> None:
     """Where there is nothing to add, the earlier summary is the new one; a message is an echo."""
     one = next(one for one in labeled(held_out=False) if one.is_summary)
@@ -85,7 +83,6 @@ SAID = (
 )
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
@@ -111,7 +108,6 @@ SMALL, LARGE, OTHER = words("b", 20), words("b", 600), words("c", 8)
 WEATHER = "我们讨论了天气"
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("conversation", "reply", "found"),
     [
@@ -142,7 +138,6 @@ def test_how_much_a_reply_must_share(conversation: str, reply: str, found: str |
     assert covers_too_little(reply, conversation) == found
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("reply", "found"), [("ย้ายเซิร์ฟเวอร์การจองแล้ว", None), ("ภูเขาไฟพ่นลาวาร้อนออกมา", "nothing_covered")]
 )
@@ -152,7 +147,6 @@ def test_in_a_script_without_spaces_every_piece_counts(reply: str, found: str | 
     assert covers_too_little(reply, said) == found
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("reply", "names"),
     [

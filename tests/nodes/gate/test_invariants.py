@@ -74,7 +74,6 @@ def with_call_id(place: int, call_id: str) -> list[AnyMessage]:
     return [m.model_copy(update={"tool_call_id": call_id}) if m.id == BEFORE[place].id else m for m in good()]
 
 
-@pytest.mark.requirement("S0.25")
 def test_a_good_proposal_passes() -> None:
     """Fewer tokens, under the ceiling, whole blocks, one summary, and all that is protected."""
     size = METER.request(good())
@@ -82,26 +81,22 @@ def test_a_good_proposal_passes() -> None:
     assert judged(good(), ceiling=size, before=size + 1) is None
 
 
-@pytest.mark.requirement("S0.25")
 def test_a_clipped_block_passes() -> None:
     """Fields of tool blocks may change, as long as calls and results stay paired."""
     assert judged(changed(RESULT)) is None
 
 
-@pytest.mark.requirement("S0.10", "S0.25")
 def test_a_block_may_leave_whole() -> None:
     """With all its results; and an interrupted call, once a full answer follows it."""
     assert judged(without(CALL, CALL + 1, CALL + 2)) is None
     assert judged(without(9)) is None
 
 
-@pytest.mark.requirement("S0.25")
 def test_a_defect_of_the_input_may_stay_or_leave() -> None:
     """The result of no call stood there before."""
     assert judged(without(13)) is None
 
 
-@pytest.mark.requirement("S0.18")
 def test_the_last_rung_has_no_floor() -> None:
     """What was said in the newest round may leave, its unanswered question may not."""
     chat = numbered([*text_rounds(3), user("newest")])
@@ -149,7 +144,6 @@ BREACHES: dict[str, tuple[Callable[[], list[AnyMessage]], str, str, str]] = {
 }
 
 
-@pytest.mark.requirement("S2.37", "S4.4")
 @pytest.mark.parametrize("breach", BREACHES)
 def test_each_broken_invariant_is_found(breach: str) -> None:
     """The proposal breaks exactly one, and the finding names it."""
@@ -157,7 +151,6 @@ def test_each_broken_invariant_is_found(breach: str) -> None:
     assert judged(propose()) == Finding(verdict, reason, detail)
 
 
-@pytest.mark.requirement("S0.18")
 def test_the_floor_is_verbatim() -> None:
     """Its rounds may neither lose nor change what was said."""
     for after in (without(11), changed(11), without(10)):
@@ -167,7 +160,6 @@ def test_the_floor_is_verbatim() -> None:
     assert judged(without(10, 11), floor=1) is None
 
 
-@pytest.mark.requirement("B8")
 @pytest.mark.parametrize("more", [0, -1, -100])
 def test_what_is_not_smaller_is_inflated(more: int) -> None:
     """The same size is no gain."""
@@ -176,7 +168,6 @@ def test_what_is_not_smaller_is_inflated(more: int) -> None:
     assert found == Finding("rejected_inflated", "not_smaller", f"{size} tokens in place of {size + more}")
 
 
-@pytest.mark.requirement("S0.25")
 def test_what_is_over_the_ceiling_is_insufficient() -> None:
     """By one token."""
     size = METER.request(good())
@@ -184,7 +175,6 @@ def test_what_is_over_the_ceiling_is_insufficient() -> None:
     assert found == Finding("rejected_insufficient", "over_ceiling", f"{size} tokens, at most {size - 1}")
 
 
-@pytest.mark.requirement("S0.25")
 def test_sizes_are_those_of_the_rendered_request() -> None:
     """Overhead and scale of the meter count on both sides."""
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), Meter(METER.counter, 1_000, 2.0))
@@ -193,7 +183,6 @@ def test_sizes_are_those_of_the_rendered_request() -> None:
     assert broken_invariant(chooser, good(), Bounds(before=size + 1, ceiling=size - 1), floor=1) is not None
 
 
-@pytest.mark.requirement("B43")
 def test_a_user_message_is_left() -> None:
     """Where there was one; a summary counts as one."""
     chat = numbered([user("u"), AIMessage("a"), *tool_blocks(1), AIMessage("b")])
@@ -205,7 +194,6 @@ def test_a_user_message_is_left() -> None:
     assert broken_invariant(monologue, chat[-1:], bounds, floor=0) is None
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_pinned_summary_stands_beside_a_new_one() -> None:
     """A pin is verbatim, whatever it pins."""
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER, frozenset({"m8"}))
@@ -213,7 +201,6 @@ def test_a_pinned_summary_stands_beside_a_new_one() -> None:
     assert broken_invariant(chooser, after, Bounds(before=10**6, ceiling=10**6), floor=1) is None
 
 
-@pytest.mark.requirement("S0.25")
 def test_a_conversation_that_has_two_summaries_may_keep_them() -> None:
     """Lists that were joined hold two; clipping alone adds none."""
     other = Selector(Transcript(numbered([*BEFORE, SUMMARY])), CompactionSettings(), METER)
@@ -222,7 +209,6 @@ def test_a_conversation_that_has_two_summaries_may_keep_them() -> None:
     assert broken_invariant(other, messages, Bounds(before=10**6, ceiling=10**6), floor=1) is None
 
 
-@pytest.mark.requirement("S0.25")
 def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
     """Once the model has read it; what stays of it stays unchanged."""
     chat = numbered([user("question"), *tool_blocks(2)])
@@ -236,7 +222,6 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
     assert broken_invariant(chooser, [user("other", id="m0"), *chat[1:]], bounds, floor=0) == lost
 
 
-@pytest.mark.requirement("S2.36", "S0.25")
 @pytest.mark.parametrize(
     ("required", "reason"),
     [

@@ -48,7 +48,6 @@ def judged(entry: dict[str, Any]) -> str | Finding:
     return summary_text(Reply(**entry["reply"], contract=CONTRACTS[entry["contract"]]))
 
 
-@pytest.mark.requirement("S0.23")
 def test_no_bad_reply_is_committed_and_hardly_a_good_one_rejected() -> None:
     """Of the labeled replies, false commits are none and false rejections at most one in twenty."""
     wrong_commits = [entry["id"] for entry in BAD if isinstance(judged(entry), str)]
@@ -69,7 +68,6 @@ def test_the_labeled_file_is_large_and_mixed() -> None:
     assert len({entry["id"] for entry in ENTRIES}) == len({str(entry["reply"]) for entry in ENTRIES}) == len(ENTRIES)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("entry", BAD, ids=lambda entry: f"{entry['id']}-{entry['kind']}")
 def test_a_bad_reply_is_rejected_by_name(entry: dict[str, Any]) -> None:
     """Each has the verdict and the reason that its label says."""
@@ -91,7 +89,6 @@ A reply is rejected if more than two thirds of its words are copied from a promp
 STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot continue without it."
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("bad", "reason", "good"),
     [
@@ -161,7 +158,6 @@ def test_little_makes_the_difference(bad: str, reason: str, good: str) -> None:
     assert not_a_summary(good) is None
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -178,7 +174,6 @@ def test_a_word_alone_speaks_against_nothing(text: str) -> None:
     assert not_a_summary(text) is None
 
 
-@pytest.mark.requirement("S1.21")
 @pytest.mark.parametrize(
     ("contract", "text", "expected"),
     [
@@ -218,7 +213,6 @@ def test_a_contract_gives_the_body_or_says_what_is_missing(contract: ReplyContra
     assert (body.reason if isinstance(body, Finding) else body) == expected
 
 
-@pytest.mark.requirement("S0.24")
 @settings(deadline=None)
 @given(st.text(max_size=400) | st.text("<>[]{}()`'\"*#:- \n.!?iI'我你请\ud800", max_size=400))
 def test_any_text_is_judged(text: str) -> None:
@@ -258,7 +252,6 @@ def test_a_long_hostile_text_comes_to_an_end(alphabet: str) -> None:
         not_a_summary(f"x{text}x")
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file",
     [
@@ -277,7 +270,6 @@ def test_digests_of_real_conversations_are_summaries(file: str) -> None:
             assert not_a_summary(text or "nothing fits") is None, text
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("place", "refused"), [(0, True), (1, True), (2, False), (3, False)])
 def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> None:
     """Only the first two sentences count, because a later one may report a refusal."""
@@ -285,7 +277,6 @@ def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> 
     assert refuses([*said[:place], "I cannot continue without it.", *said[place:]]) is refused
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("text", "own"),
     [

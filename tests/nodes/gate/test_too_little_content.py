@@ -146,7 +146,6 @@ def test_the_tables_are_large_and_mixed() -> None:
     assert len({language for language, _ in SHORT_SUMMARIES}) >= 12
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("language", "text"), ACKNOWLEDGMENTS)
 def test_an_acknowledgment_is_no_summary(language: str, text: str) -> None:
     """It is refused beside a conversation in English and beside one in its own language."""
@@ -154,7 +153,6 @@ def test_an_acknowledgment_is_no_summary(language: str, text: str) -> None:
         assert not_a_summary(text) or is_too_short(text, conversation)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("language", "text"), SHORT_SUMMARIES)
 def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
     """Where it carries something of the conversation, or says enough by itself in another language."""
@@ -162,7 +160,6 @@ def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
     assert not any(is_too_short(text, conversation) for conversation in {shown("en"), shown(language)})
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     ("little", "enough"),
     [
@@ -183,7 +180,6 @@ def test_little_makes_the_difference(little: str, enough: str) -> None:
     assert not is_too_short(enough, conversation)
 
 
-@pytest.mark.requirement("S0.24")
 def test_a_short_conversation_needs_no_long_summary() -> None:
     """A greeting is summarized in two words, and of codes alone nothing needs to be repeated."""
     assert not is_too_short("Hello said", "hello there, how are you")
@@ -191,7 +187,6 @@ def test_a_short_conversation_needs_no_long_summary() -> None:
     assert is_too_short("Understood.", "hello there, how are you")
 
 
-@pytest.mark.requirement("S0.24")
 def test_words_are_counted_in_every_script() -> None:
     """Scripts without spaces between words are counted by characters."""
     assert units("one two three") == 3
@@ -199,7 +194,6 @@ def test_words_are_counted_in_every_script() -> None:
     assert units("ผู้ใช้ขอให้") == len("ผู้ใช้ขอให้") / 4
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("preset", ["selective", "progressive", "recent_rounds", "reserve_tokens", "layered_defence"])
 @pytest.mark.parametrize("text", ["Acknowledged.", "Will do.", "Понял.", "了解しました。"])
 def test_no_preset_commits_an_acknowledgment(preset: Any, text: str) -> None:
@@ -213,7 +207,6 @@ def test_no_preset_commits_an_acknowledgment(preset: Any, text: str) -> None:
     assert text not in (result.summary or "")
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "file", ["tau-bench-airline/gpt-4o-airline-tasks-00-24.json", "pi-session/large-session.jsonl"]
 )

@@ -64,7 +64,6 @@ def text_error(answer: dict[str, Any]) -> Exception:
 
 
 @overflows
-@pytest.mark.requirement("B37", "S3.15")
 def test_an_answer_that_says_the_input_does_not_fit_is_an_overflow(answer: dict[str, Any]) -> None:
     """An overflow is seen in the SDK's error and in langchain-openai's, classified there or not."""
     for error in (sdk_error(answer), langchain_error(answer)):
@@ -72,7 +71,6 @@ def test_an_answer_that_says_the_input_does_not_fit_is_an_overflow(answer: dict[
         assert classify(error) == "overflow"
 
 
-@pytest.mark.requirement("S3.15")
 @overflows
 def test_the_sizes_are_read_where_the_answer_tells_them(answer: dict[str, Any]) -> None:
     """What the server counted and what it allows come from its text, None where it keeps silent."""
@@ -80,14 +78,12 @@ def test_the_sizes_are_read_where_the_answer_tells_them(answer: dict[str, Any]) 
     assert overflow_sizes(langchain_error(answer)) == tuple(answer["sizes"])
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize("answer", [each for each in OVERFLOWS if each["body"]], ids=lambda answer: answer["server"])
 def test_the_text_alone_is_enough(answer: dict[str, Any]) -> None:
     """A client that raises a plain exception with status and body as its text is understood too."""
     assert is_context_overflow(text_error(answer))
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "answer",
     [each for each in OVERFLOWS if isinstance(each["body"], dict | list)],
@@ -99,7 +95,6 @@ def test_the_body_alone_is_enough(answer: dict[str, Any]) -> None:
 
 
 @others
-@pytest.mark.requirement("B37", "S3.15")
 def test_an_answer_that_says_something_else_is_no_overflow(answer: dict[str, Any]) -> None:
     """Rate limits, auth, filters, failures and bad requests are no overflow, whatever words they use."""
     for error in (sdk_error(answer), langchain_error(answer)):
@@ -107,7 +102,6 @@ def test_an_answer_that_says_something_else_is_no_overflow(answer: dict[str, Any
         assert classify(error) == answer["kind"]
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     "answer",
     # plain text cannot tell the server's words from its echo of the request
@@ -119,7 +113,6 @@ def test_the_text_alone_does_not_deceive(answer: dict[str, Any]) -> None:
     assert classify(text_error(answer)) == answer["kind"]
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: f"{wording.server}: {wording.pattern.source}"[:60])
 def test_every_wording_is_spoken_by_a_server(wording: Any) -> None:
     """No row of the table is without an answer it is there for."""
@@ -139,13 +132,11 @@ OF_A_STATUS = [
 """Classes that langchain-core has since 1.6, and what an error of each is whose text is that of an overflow."""
 
 
-@pytest.mark.requirement("S3.15")
 def test_the_classes_of_langchain_core_are_found() -> None:
     """All of them or, before langchain-core 1.6, none."""
     assert len(exceptions_named(*dict(OF_A_STATUS))) == (len(OF_A_STATUS) if hasattr(core, "ModelError") else 0)
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -208,7 +199,6 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -242,7 +232,6 @@ def test_every_client_carries_its_answer_in_its_own_way(error: Exception, kind: 
     assert classify(error) == kind
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(("code", "kind"), [(400, "overflow"), (429, "transient")])
 def test_an_error_inside_a_successful_answer_is_understood(code: int, kind: str) -> None:
     """A gateway that answers 200 with an error as body is judged by the status it names there."""
@@ -250,7 +239,6 @@ def test_an_error_inside_a_successful_answer_is_understood(code: int, kind: str)
     assert classify(langchain_error({"status": 200, "body": body})) == kind
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(("code", "kind"), [(400, "overflow"), (500, "transient")])
 def test_an_error_inside_a_stream_is_understood(code: int, kind: str) -> None:
     """An error that comes as an event of a stream has no HTTP status, only the one in its body."""
@@ -261,7 +249,6 @@ def test_an_error_inside_a_stream_is_understood(code: int, kind: str) -> None:
     assert classify(caught.value) == kind
 
 
-@pytest.mark.requirement("S3.15")
 def test_a_chain_of_causes_that_closes_on_itself_ends() -> None:
     """Judging an error always ends."""
     first, second = RuntimeError("a"), RuntimeError("b")
@@ -277,7 +264,6 @@ class BodilessError(Exception):
         self.status_code, self.request = 400, SimpleNamespace(url=SimpleNamespace(host=host))
 
 
-@pytest.mark.requirement("S3.15")
 @pytest.mark.parametrize(
     ("host", "kind"),
     [

@@ -29,7 +29,6 @@ TALK: list[AnyMessage] = [
 ]
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_the_newest_messages_refer_to_is_searched_too() -> None:
     """The query also has the last answer, two earlier user messages, and the identifiers in arguments of calls."""
     query = query_for([*TALK, user("and now?"), meta("a note"), user("quickly")])
@@ -44,14 +43,12 @@ def test_what_the_newest_messages_refer_to_is_searched_too() -> None:
     assert query_for([user("hello")]) == "hello"
 
 
-@pytest.mark.requirement("S2.51")
 def test_without_a_new_message_of_a_user_nothing_is_searched() -> None:
     """After an answer, a tool result or a meta message, the query is empty."""
     for newest in (TALK[:6], TALK[:5], [*TALK, meta("a note")], []):
         assert query_for(newest) == ""
 
 
-@pytest.mark.requirement("S2.51")
 def test_of_a_long_message_both_ends_are_searched() -> None:
     """The query has at most 4,000 characters of the newest message, and 2,000 of each earlier one."""
     whole = "a" * 2_000 + "b" * 2_000
@@ -82,7 +79,6 @@ def hit(text: str, score: float) -> SearchHit:
     return SearchHit(message=message, handle=text, compaction_id="c1", archived_at=0.0, score=score)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("best", "score"), [(20.0, 20.0), (12.0, 12.0), (4.0, 12.0)])
 def test_what_a_message_asks_for_comes_before_what_it_refers_to(best: float, score: float) -> None:
     """The hits for the question itself come first, at least with their own score and with the best score of all."""
@@ -94,7 +90,6 @@ def test_what_a_message_asks_for_comes_before_what_it_refers_to(best: float, sco
     assert [(one.handle, one.score) for one in match.hits] == [("crate C-102", score), ("captain K-6", best)]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("score", "count"), [(0.4, 0), (0.5, 1)])
 def test_what_shares_hardly_a_word_with_the_messages_is_not_found(score: float, count: int) -> None:
     """The search for a short message also uses the text that the message refers to.
@@ -116,7 +111,6 @@ def quoted(direct: list[SearchHit], found: list[SearchHit]) -> HumanMessage | No
     return run(quoted_archive(NodeContext(state, config, Runtime(), dependencies)))
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("last", "score", "is_quoted"),
     [("AB-7", 0.4, False), ("AB-7", 0.5, True), ("none", 1.9, False), ("none", 2.0, True)],
@@ -133,7 +127,6 @@ def test_what_no_message_asks_for_is_quoted_if_it_names_enough(last: str, score:
     assert [line for line in lines if line.startswith("> ")] == (said if is_quoted else [])
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_quotation_of_little_that_a_message_asks_for_is_short() -> None:
     """The quotation has at most 200 tokens, although more of the found messages would fit."""
     hits = [hit(f"The record says {number} of AB-{number} and no more.", 2.0) for number in range(60)]

@@ -52,7 +52,6 @@ def wait_for(given: Any) -> Effects[Any]:
     return either(lambda: give(given), lambda: value(given))
 
 
-@pytest.mark.requirement("S4.12")
 @drivers
 def test_a_step_receives_what_it_waits_for(drive: Drive) -> None:
     """Effects are waited for in order, and the step's own result is the driver's."""
@@ -65,7 +64,6 @@ def test_a_step_receives_what_it_waits_for(drive: Drive) -> None:
     assert drive(step()) == [1, 2]
 
 
-@pytest.mark.requirement("S4.12")
 @drivers
 def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
     """It is a plain function then."""
@@ -77,7 +75,6 @@ def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
     assert drive(step()) == "done"
 
 
-@pytest.mark.requirement("S0.6")
 @drivers
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("late"), StopIteration("odd")])
 def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> None:
@@ -95,7 +92,6 @@ def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> 
     assert kind in {type(error), RuntimeError}, "a StopIteration may not end the step quietly"
 
 
-@pytest.mark.requirement("S0.6")
 @drivers
 def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
     """Failures of an effect and of the step itself go up."""
@@ -110,7 +106,6 @@ def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
         drive(raising())
 
 
-@pytest.mark.requirement("S0.6")
 @drivers
 def test_an_interrupt_closes_the_step(drive: Drive) -> None:
     """What is no Exception is not offered to the step as a failure: its cleanup runs, and it is over."""
@@ -130,7 +125,6 @@ def test_an_interrupt_closes_the_step(drive: Drive) -> None:
     assert seen == ["closed"]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_cancellation_closes_the_step_at_once() -> None:
     """Nobody has to wait for a garbage collection."""
     seen: list[str] = []
@@ -155,13 +149,11 @@ async def test_cancellation_closes_the_step_at_once() -> None:
     assert seen == ["closed"]
 
 
-@pytest.mark.requirement("S4.12")
 def test_a_blocking_call_stays_on_the_thread_of_a_sync_driver() -> None:
     """There is no event loop to protect."""
     assert run(blocking(current_thread)) is current_thread()
 
 
-@pytest.mark.requirement("S4.12")
 async def test_a_blocking_call_leaves_the_event_loop_alone() -> None:
     """Under the async driver it runs on a worker thread."""
     assert await arun(blocking(current_thread)) is not main_thread()
@@ -174,7 +166,6 @@ async def _no_task_left() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.requirement("S4.12")
 def test_what_waits_for_a_database_waits_on_a_thread_of_it() -> None:
     """The executor of the event loop is left to the application; without an event loop it is a plain call."""
 
@@ -188,7 +179,6 @@ def test_what_waits_for_a_database_waits_on_a_thread_of_it() -> None:
         assert asyncio.run(arun(blocking(where))).startswith("asyncio")
 
 
-@pytest.mark.requirement("S4.12")
 async def test_a_step_off_the_loop_computes_in_threads_and_waits_on_the_loop() -> None:
     """Only its calls run on the event loop, and context variables are those of the caller."""
     name: ContextVar[str] = ContextVar("name")
@@ -206,7 +196,6 @@ async def test_a_step_off_the_loop_computes_in_threads_and_waits_on_the_loop() -
     assert await arun(step()) == [True, "caller's", True, True]
 
 
-@pytest.mark.requirement("S0.6")
 async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
     """The step is closed when its thread has reached the next effect: it is never closed while it runs."""
     began, go_on, closed = Event(), Event(), list[str]()
@@ -232,7 +221,6 @@ async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
     assert closed == ["closed"]
 
 
-@pytest.mark.requirement("S0.6")
 def test_what_a_cancelled_step_raises_is_not_logged_as_unseen(caplog: pytest.LogCaptureFixture) -> None:
     """The caller gets the cancellation, and asyncio logs nothing about the error that the step raises afterwards."""
     began, go_on = Event(), Event()
@@ -272,14 +260,12 @@ MUCH: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("name", [*FEW, *MUCH])
 def test_long_messages_are_told_from_short_ones(name: str) -> None:
     """By their texts and media, wherever these are, and by their number."""
     assert is_long(FEW.get(name) or MUCH.get(name, [])) is (name in MUCH)
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("size", [10, 30_000])
 @pytest.mark.parametrize("how", ["agent", "middleware", "list"])
 async def test_a_conversation_is_counted_off_the_loop_if_it_is_long(size: int, how: str) -> None:
@@ -305,7 +291,6 @@ async def test_a_conversation_is_counted_off_the_loop_if_it_is_long(size: int, h
     assert (main_thread() in threads) is (size == 10)
 
 
-@pytest.mark.requirement("S4.12")
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_variable_that_a_step_sets_holds_until_it_resets_it(*, cancelled: bool) -> None:
     """As the span of a trace does: in the step, in its calls, and where the step is closed."""

@@ -53,7 +53,6 @@ def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
     )
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_ladder_ends_without_a_model() -> None:
     """The summarizer, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
     other = ReplyingSummarizer(Reply(content="other"))
@@ -63,7 +62,6 @@ def test_the_ladder_ends_without_a_model() -> None:
     assert [level.is_deterministic for level in fallback_chain_of(SUMMARIZER)] == [False, False, True, True]
 
 
-@pytest.mark.requirement("S2.54")
 @pytest.mark.parametrize(
     ("finding", "following"),
     [
@@ -84,13 +82,11 @@ def test_a_failure_chooses_the_next_rung(finding: Finding, following: int) -> No
     assert after_failure(fallback_chain_of(SUMMARIZER), 0, finding) == following
 
 
-@pytest.mark.requirement("S2.44")
 def test_the_last_rung_is_followed_by_itself() -> None:
     """There is nothing after it; whether it was tried is the state's to know."""
     assert after_failure(fallback_chain_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
 
 
-@pytest.mark.requirement("S4.42")
 def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
     """The last level is what it is under every preset."""
     whole = CompactionSettings(summary_scope="all")
@@ -106,7 +102,6 @@ def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
     ]
 
 
-@pytest.mark.requirement("S0.25")
 @pytest.mark.parametrize(
     ("trigger", "last", "before", "ceiling"),
     [
@@ -128,7 +123,6 @@ def test_the_ceiling_follows_the_trigger(trigger: str, *, last: bool, before: in
     assert found.aim == min(5_000, ceiling)
 
 
-@pytest.mark.requirement("S0.3")
 def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     """Everything is in the provider's tokens."""
     plain = demand(call(), trigger="manual", before=9_000, last=False).summary
@@ -136,7 +130,6 @@ def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     assert 2 * plain - 2 <= scaled <= 2 * plain
 
 
-@pytest.mark.requirement("S4.38")
 def test_the_least_summary_is_a_twentieth_of_the_room_within_its_bounds() -> None:
     """At least 12 tokens, so that the notice fits, and at most 40, so that a small window is not filled by it."""
     windows = (100, 240, 400, 600, 799, 1_000, 100_000)
@@ -144,7 +137,6 @@ def test_the_least_summary_is_a_twentieth_of_the_room_within_its_bounds() -> Non
     assert [size - least[0] + 12 for size in least] == [12, 12, 20, 30, 39, 40, 40]
 
 
-@pytest.mark.requirement("S2.51")
 def test_room_is_planned_for_the_handles_of_a_summary() -> None:
     """For its own and those of earlier compactions; on the last level for its own alone."""
     plain, naming = call(), replace(call(), names_handles=True)
@@ -154,7 +146,6 @@ def test_room_is_planned_for_the_handles_of_a_summary() -> None:
         assert 0 < plain.meter.counter.text(line) <= with_it - without <= plain.meter.counter.text(line) + 2
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
     """Its cap, the aim and the ceiling bound it, in the counter's tokens."""
     plain = call()
@@ -170,7 +161,6 @@ def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
     assert summary_budget(plain, DIGEST, goal, tokens=1_000, ceiling=7_999) == 1_024 + 1_000
 
 
-@pytest.mark.requirement("S0.5", "S0.44", "C7")
 def test_a_summary_is_due_when_something_left() -> None:
     """Always; or, where it is only wanted if needed, when the aim was missed or it is owed."""
     goal = demand(call(), trigger="precheck", before=9_000, last=False)
@@ -183,7 +173,6 @@ def test_a_summary_is_due_when_something_left() -> None:
     assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=10, owes_summary=True), goal)
 
 
-@pytest.mark.requirement("S0.34")
 def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
     """Nothing old is no failure; what must stay over the limit is one."""
     rounds = numbered(text_rounds(3))
@@ -198,7 +187,6 @@ def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
     assert propose(small, large, NOTICE, tight) == Finding("noop", "nothing_old")
 
 
-@pytest.mark.requirement("S2.42")
 def test_what_must_stay_may_reach_up_to_the_limit() -> None:
     """Where it alone passes the trigger, the limit is the ceiling."""
     messages = numbered([*text_rounds(1, say=LONG), user(LONG * 8 + LONG)])
@@ -211,7 +199,6 @@ def test_what_must_stay_may_reach_up_to_the_limit() -> None:
     assert found.drop == {0, 1}
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_reaches_over_the_trigger_is_smaller_than_before() -> None:
     """One token is enough: a long task that has little to give goes on with what it can have."""
     messages = numbered([*text_rounds(1, say=LONG * 3), user(LONG * 9)])
@@ -226,7 +213,6 @@ def test_what_reaches_over_the_trigger_is_smaller_than_before() -> None:
     assert isinstance(propose(tight, messages, OWN, replace(goal, before=size)), Finding)
 
 
-@pytest.mark.requirement("S0.11", "B9")
 def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
     """What is named leaves or is exchanged; all else stays in order, what arrived since behind it."""
     messages = numbered([user("a"), user("b"), user("c"), user("d")])
@@ -244,7 +230,6 @@ def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
     ]
 
 
-@pytest.mark.requirement("S0.25")
 def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
     """And with the size before."""
     messages = numbered(text_rounds(3))
@@ -257,7 +242,6 @@ def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
     assert found.verdict == "rejected_inflated"
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_summary_has_space_up_to_the_ceiling() -> None:
     """The longest summary that has space fits under the ceiling with its message; one token more does not fit."""
     plain = call()
@@ -269,7 +253,6 @@ def test_a_summary_has_space_up_to_the_ceiling() -> None:
     assert fits == [True, False]
 
 
-@pytest.mark.requirement("S4.38")
 def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> None:
     """A summary that would lose more than a quarter, or has no sentence to end at, stays whole."""
     plain, sentence = call(), "The user asked for the next number."
@@ -295,7 +278,6 @@ def test_a_summary_that_is_a_little_too_long_ends_with_a_whole_sentence() -> Non
         assert fitted(f"{kept} {end}", plain.meter.counter.text(kept)) == expected
 
 
-@pytest.mark.requirement("S0.51")
 def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_result() -> None:
     """The summary is never between a call and its result."""
     messages = numbered([user("a"), asks("x"), result("x", "long"), user("b")])
@@ -304,7 +286,6 @@ def test_where_nothing_leaves_the_summary_stands_before_the_call_of_a_shortened_
     assert after == [messages[0], summary, messages[1], short, messages[3]]
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(("left", "kept"), [(-1, ()), (0, ()), (1, ("Stop",))])
 def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kept: tuple[str, ...]) -> None:
     """A pinned text of one token is kept only if the pinned messages leave at least one token of this half."""
@@ -314,7 +295,6 @@ def test_pinned_texts_share_half_of_the_room_with_pinned_messages(left: int, kep
     assert pinning.pinned_texts(messages) == kept
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_shortest_summary_is_that_of_the_last_level() -> None:
     """Its size is that of its message, of a text of twelve tokens, and of the sentence about a removed step.
 
@@ -327,7 +307,6 @@ def test_the_shortest_summary_is_that_of_the_last_level() -> None:
         assert last.summary - frame(plain, around) == plain.meter.scaled(12)
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize(("later", "shown"), [((), False), (("Good.",), True)])
 def test_a_decision_in_a_turn_counts_only_once_the_user_went_on(later: Sequence[str], shown: bool) -> None:
     """The user message at the beginning of the turn stays in view, but confirms no decision of later steps."""
@@ -339,7 +318,6 @@ def test_a_decision_in_a_turn_counts_only_once_the_user_went_on(later: Sequence[
     assert (chosen in parts.facts.text) is shown
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_kept_message_after_the_removed_ones_revises_a_removed_rule() -> None:
     """The facts beside the summary show the rule as its earlier form; a message before the rule revises nothing."""
     rule, later = user("Never email me about the order."), user("On reflection email is fine, forget that rule.")
@@ -354,7 +332,6 @@ def test_a_kept_message_after_the_removed_ones_revises_a_removed_rule() -> None:
     assert "(was: " not in facts(later, AIMessage("Well."), rule, AIMessage("Noted."))
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_identifier_that_the_first_message_still_shows_comes_last_beside_the_summary() -> None:
     """With room for one fact, it is the one that is not in view, even if no user message is removed."""
     found = result("a", '{"reservation_id": "FQ8APE", "payment_id": "gift_7711235"}')

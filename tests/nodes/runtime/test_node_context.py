@@ -21,7 +21,6 @@ def context() -> NodeContext:
     return NodeContext({"messages": [HumanMessage("said")]}, {}, Runtime(), dependencies)
 
 
-@pytest.mark.requirement("S0.6")
 def test_a_context_with_restored_messages_reads_those(context: NodeContext) -> None:
     """Sizes and fingerprints after a rollback are those of the snapshot, not of the draft's conversation."""
     assert [message.text for message in context.messages] == ["said"]
@@ -29,7 +28,6 @@ def test_a_context_with_restored_messages_reads_those(context: NodeContext) -> N
     assert context.with_state(messages=restored).messages == restored
 
 
-@pytest.mark.requirement("S0.6")
 def test_a_context_with_restored_messages_has_the_sizes_of_their_system_messages() -> None:
     """The fixed part includes the system messages of the conversation, because no compaction removes these messages.
 
@@ -45,7 +43,6 @@ def test_a_context_with_restored_messages_has_the_sizes_of_their_system_messages
     assert (restored.sizes.fixed, restored.sizes.room) == (0, 1_000)
 
 
-@pytest.mark.requirement("S0.6")
 def test_the_system_prompt_and_the_tools_are_counted_once_a_call() -> None:
     """A context that is derived from another one has its counter and what it has counted."""
     counted = list[Any]()
@@ -62,7 +59,6 @@ def test_the_system_prompt_and_the_tools_are_counted_once_a_call() -> None:
     assert (context.meter.overhead, derived.meter.overhead, counted) == (7, 7, ["counter"])
 
 
-@pytest.mark.requirement("S3.12")
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
@@ -82,7 +78,6 @@ def test_each_request_has_the_tokens_of_what_is_sent_with_the_conversation(
     assert dependencies.overhead(characters) == expected
 
 
-@pytest.mark.requirement("S2.52")
 def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext) -> None:
     """A message that got an id keeps it: the update of the state names the ids that the events name."""
     later = context.with_state(memory={"goal": "book a flight"})
@@ -91,7 +86,6 @@ def test_a_context_with_another_goal_has_the_same_messages(context: NodeContext)
     assert context.memory == {}
 
 
-@pytest.mark.requirement("S2.3", "S2.34")
 @pytest.mark.parametrize(
     ("known", "turns", "calls", "anew"),
     [

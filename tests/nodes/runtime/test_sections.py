@@ -71,7 +71,6 @@ def written(
     return run(summarize_by_sections(work))
 
 
-@pytest.mark.requirement("S2.26")
 @pytest.mark.parametrize(
     ("language", "heading"), [("en", "[Summary of the history - Chunk {}]"), ("zh", "[历史摘要 - Chunk {}]")]
 )
@@ -93,7 +92,6 @@ def test_each_section_is_summarized_by_itself(language: str, heading: str) -> No
     assert found.finding is None
 
 
-@pytest.mark.requirement("S2.26")
 def test_the_first_section_absorbs_an_earlier_summary() -> None:
     """It has two shares of the budget for it, and the next one does not see it."""
     summarizer = Scripted()
@@ -104,7 +102,6 @@ def test_the_first_section_absorbs_an_earlier_summary() -> None:
     assert found.seen["full"] == ["m0", "m1", "m2", "m3"]
 
 
-@pytest.mark.requirement("S2.26")
 def test_a_large_section_is_shown_chunk_by_chunk() -> None:
     """Each chunk updates the summary of its own section."""
     summarizer = Scripted()
@@ -114,7 +111,6 @@ def test_a_large_section_is_shown_chunk_by_chunk() -> None:
     assert found.calls == 3
 
 
-@pytest.mark.requirement("S2.26")
 def test_in_pieces_each_section_is_split() -> None:
     """As the level says: pieces, then all pieces of the section together."""
     summarizer = Scripted()
@@ -123,7 +119,6 @@ def test_in_pieces_each_section_is_split() -> None:
     assert found.body.splitlines()[1::2] == [GOOD.format(5), GOOD.format(10)]
 
 
-@pytest.mark.requirement("S2.26")
 def test_an_excerpt_stands_in_for_an_empty_summary() -> None:
     """Of the first three messages, 200 characters each and 500 in all; the ledger is told what was shown."""
     summarizer = Scripted("", "")
@@ -138,7 +133,6 @@ def test_an_excerpt_stands_in_for_an_empty_summary() -> None:
     assert [found.seen["cut"][f"m{n}"][0] > 0 for n in range(4)] == [True, True, True, False]
 
 
-@pytest.mark.requirement("S2.26")
 def test_an_excerpt_keeps_the_earlier_summary_and_the_budget() -> None:
     """It stands before it."""
     old = [summary_message("The user began.", "c"), *spoken(4)]
@@ -147,7 +141,6 @@ def test_an_excerpt_keeps_the_earlier_summary_and_the_budget() -> None:
     assert WORDS.text(found.body) <= 160
 
 
-@pytest.mark.requirement("S0.23")
 def test_where_all_sections_are_empty_the_attempt_has_failed() -> None:
     """The next level takes over: nothing but excerpts is no summary."""
     found = written(spoken(4), Scripted(*[""] * 4), [[0, 1], [2, 3]])
@@ -155,7 +148,6 @@ def test_where_all_sections_are_empty_the_attempt_has_failed() -> None:
     assert (found.finding.verdict, found.calls) == ("rejected_empty", 4)
 
 
-@pytest.mark.requirement("S0.22")
 def test_a_section_that_fails_otherwise_ends_the_attempt() -> None:
     """With its finding and all that was paid for; no further section is asked about."""
     summarizer = Scripted("The user began.", "I'm sorry, but I cannot help with that.", "I cannot help with that.")
@@ -164,7 +156,6 @@ def test_a_section_that_fails_otherwise_ends_the_attempt() -> None:
     assert (found.finding.reason, found.calls, found.output_tokens) == ("refusal", 3, 6)
 
 
-@pytest.mark.requirement("S2.26")
 @pytest.mark.parametrize(("budget", "calls"), [(2 * LEAST_SECTION + 16, 2), (2 * LEAST_SECTION + 15, 1)])
 def test_under_a_small_budget_one_summary_says_it_all(budget: int, calls: int) -> None:
     """Forty tokens a section, and the headings, are the least."""
@@ -172,7 +163,6 @@ def test_under_a_small_budget_one_summary_says_it_all(budget: int, calls: int) -
     assert written(spoken(4), Scripted(), [[0, 1], [2, 3]], budget=budget).calls == calls
 
 
-@pytest.mark.requirement("S2.26")
 def test_a_digest_is_one_for_all() -> None:
     """Its record is absorbed by the next, whatever the strategy."""
     found = written(spoken(4), DigestSummarizer(), [[0, 1], [2, 3]])
@@ -186,7 +176,6 @@ def hidden(text: str) -> str:
     return text.replace("matter1.", "***")
 
 
-@pytest.mark.requirement("S2.26")
 def test_sections_are_redacted() -> None:
     """What the summarizer sees, and what an excerpt shows."""
     summarizer = Scripted("", "")
@@ -204,7 +193,6 @@ class Renamed(Scripted):
         return replace(super().summarize(request), model=f"m{len(self.requests)}")
 
 
-@pytest.mark.requirement("S2.55")
 def test_the_model_that_wrote_the_last_section_is_recorded() -> None:
     """A summary by sections has one model, although each section is a call of its own."""
     assert written(spoken(6), Renamed(), [[0, 1], [2, 3], [4, 5]]).model == "m3"

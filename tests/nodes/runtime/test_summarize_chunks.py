@@ -74,7 +74,6 @@ def shown(summarizer: ReplyingSummarizer, word: str) -> list[int]:
     return [n for n, request in enumerate(summarizer.requests) if word in request.conversation]
 
 
-@pytest.mark.requirement("S2.26")
 def test_in_one_call_where_it_fits() -> None:
     """And what it cost is booked."""
     summarizer = Numbering(None)
@@ -83,7 +82,6 @@ def test_in_one_call_where_it_fits() -> None:
     assert written.seen == {"full": ["m0", "m1", "m2"], "cut": {}}
 
 
-@pytest.mark.requirement("S2.26")
 @pytest.mark.parametrize(
     ("reserve", "words", "calls"), [(0, 7_300, 1), (0, 7_700, 2), (5_000, 4_300, 1), (5_000, 4_700, 2)]
 )
@@ -96,7 +94,6 @@ def test_one_call_reads_three_quarters_of_the_window_or_nine_tenths_of_the_limit
     assert written.calls == calls
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_summarizer_is_given_the_messages_that_stay() -> None:
     """They have the form in which the model continues to see them, so that a digest need not repeat what they say."""
     messages, summarizer = spoken(3), Numbering(None)
@@ -105,7 +102,6 @@ def test_a_summarizer_is_given_the_messages_that_stay() -> None:
     assert [request.stays for request in summarizer.requests] == [(messages[1], shortened)]
 
 
-@pytest.mark.requirement("F5")
 def test_in_chunks_each_on_top_of_the_summary_so_far() -> None:
     """Every message is shown once; the next request holds the last summary."""
     summarizer = Numbering(None)
@@ -119,7 +115,6 @@ def test_in_chunks_each_on_top_of_the_summary_so_far() -> None:
     assert (written.calls, written.output_tokens) == (3, 6)
 
 
-@pytest.mark.requirement("F5")
 def test_in_pieces_each_by_itself_and_then_together() -> None:
     """Every message is shown once; the last request holds every part's summary, and the earlier one."""
     summarizer = Numbering(None)
@@ -135,7 +130,6 @@ def test_in_pieces_each_by_itself_and_then_together() -> None:
     assert written.body == "The user spoke of matter 7."
 
 
-@pytest.mark.requirement("S2.26")
 def test_what_cannot_be_split_is_not_asked_about() -> None:
     """One message, or less than the smallest piece: no call is made."""
     for old in (spoken(1, LEAST_PIECE), spoken(2, LEAST_PIECE // 4)):
@@ -146,7 +140,6 @@ def test_what_cannot_be_split_is_not_asked_about() -> None:
         assert summarizer.requests == []
 
 
-@pytest.mark.requirement("S0.24")
 def test_a_piece_that_fails_ends_the_attempt() -> None:
     """With the finding of its last reply, after one call: the defects were named before."""
     summarizer = ReplyingSummarizer(Reply(content="no tags here"))
@@ -171,7 +164,6 @@ class Lengthy(Numbering):
         return replace(reply, content=f"<summary>The user spoke of {filler(3 * request.max_tokens)}.</summary>")
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("in_pieces", "calls"), [(False, 3), (True, 7)])
 def test_what_only_the_next_call_reads_may_not_be_much_longer_than_asked(*, in_pieces: bool, calls: int) -> None:
     """It is asked for again with that defect, a piece is not; the size of the last reply is for the gate to judge."""
@@ -188,7 +180,6 @@ def test_what_only_the_next_call_reads_may_not_be_much_longer_than_asked(*, in_p
     assert WORDS.text(last.body) > 300
 
 
-@pytest.mark.requirement("S3.1")
 def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_between() -> None:
     """And the ledger is told how much of it was seen."""
     talk = "and so on " * 200
@@ -203,7 +194,6 @@ def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_betwee
     assert written.seen["full"] == []
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("in_pieces", [False, True])
 def test_a_summary_that_repeats_a_message_is_none(*, in_pieces: bool) -> None:
     """A reply that repeats the shown conversation, or a piece of it, is rejected as an echo."""
@@ -213,7 +203,6 @@ def test_a_summary_that_repeats_a_message_is_none(*, in_pieces: bool) -> None:
     assert (written.finding.verdict, written.finding.reason) == ("rejected_not_a_summary", "echo")
 
 
-@pytest.mark.requirement("S0.24")
 def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
     """A summary that repeats a piece's summary is no echo: no message is left that it could repeat."""
     written = settled(
@@ -225,7 +214,6 @@ def test_the_summary_of_all_pieces_may_be_that_of_one() -> None:
     assert (written.body, written.finding) == ("The user spoke of matters.", None)
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
     """The tags and line breaks between pieces count too. A piece that exceeds the limit begins a new chunk.
 
@@ -244,7 +232,6 @@ def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
         assert (len(chunks), max(map(len, chunks)) <= limit) == (count, True)
 
 
-@pytest.mark.requirement("S3.23")
 def test_rules_are_asked_for_where_messages_are_shown_and_facts_stand_beside_the_summary() -> None:
     """The request that joins pieces asks for no rules, and no request does without facts beside the summary."""
     for facts, first in ((True, ()), (False, None)):
@@ -253,7 +240,6 @@ def test_rules_are_asked_for_where_messages_are_shown_and_facts_stand_beside_the
         assert [request.rules for request in summarizer.requests] == [*[first] * 3, None]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("limit", "shown"), [(120, 2), (119, 1), (1_000, 3)])
 def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int, shown: int) -> None:
     """The rules may take a tenth of the tokens that the summarizer reads at once."""
@@ -268,7 +254,6 @@ def test_of_the_rules_beside_an_earlier_summary_the_newest_are_shown(limit: int,
     assert [any(rule in line for line in told) for rule in rules] == [place >= 3 - shown for place in range(3)]
 
 
-@pytest.mark.requirement("S1.19")
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_list_between_the_tags_of_a_summary_is_no_part_of_it(*, asked: bool) -> None:
     """If the request asked for the list, the package reads the rules and removes the list from the summary.
@@ -284,7 +269,6 @@ def test_a_list_between_the_tags_of_a_summary_is_no_part_of_it(*, asked: bool) -
     )
 
 
-@pytest.mark.requirement("S0.28")
 def test_a_reply_of_thoughts_alone_is_named_where_a_list_was_asked_for() -> None:
     """The search for the list does not change the content blocks of the reply."""
     thoughts = [{"type": "thinking", "thinking": "The user spoke of matters."}]
@@ -295,7 +279,6 @@ def test_a_reply_of_thoughts_alone_is_named_where_a_list_was_asked_for() -> None
     assert (finding.verdict, finding.reason) == ("rejected_empty", "thinking_only_no_content")
 
 
-@pytest.mark.requirement("S0.27")
 def test_the_time_for_summaries_runs_out() -> None:
     """The time left follows the clock, does not shrink if the clock is set back, and is 0 after the end."""
     clock = Clock()
@@ -324,7 +307,6 @@ class Slow(StalledSummarizer):
         return super().summarize(request)
 
 
-@pytest.mark.requirement("S0.27")
 def test_a_summarizer_that_stalls_until_the_deadline_is_late() -> None:
     """The finding names the deadline of the compaction and not the time-out of one call."""
     slow = Slow(clock := Clock())
@@ -338,7 +320,6 @@ def test_a_summarizer_that_stalls_until_the_deadline_is_late() -> None:
     assert "summary_deadline_s" in finding.detail
 
 
-@pytest.mark.requirement("S0.27")
 def test_a_stalled_summarizer_is_not_late_while_time_is_left() -> None:
     """One second before the deadline of the compaction, the finding names the time-out of the call."""
     slow = Slow(clock := Clock())
@@ -366,7 +347,6 @@ class Lasting(ReplyingSummarizer):
 UNUSABLE = Reply(content="no tags here")
 
 
-@pytest.mark.requirement("S0.27")
 @pytest.mark.parametrize(("seconds", "calls", "left"), [(0, 0, 0), (59, 1, 0), (60, 1, 0), (61, 2, 0), (600, 3, 510)])
 def test_no_call_begins_that_would_end_at_the_deadline_or_later(seconds: int, calls: int, left: int) -> None:
     """Each call is expected to last as long as the one before.
@@ -382,7 +362,6 @@ def test_no_call_begins_that_would_end_at_the_deadline_or_later(seconds: int, ca
     assert [request.defect for request in summarizer.requests] == [None, *["no_summary_tags"] * 2][:calls]
 
 
-@pytest.mark.requirement("S0.27")
 @pytest.mark.parametrize("retries", [0, 1])
 def test_an_unusable_reply_is_asked_for_again_as_often_as_the_settings_say(retries: int) -> None:
     """After the last of these calls, the finding is that of its reply."""
@@ -392,7 +371,6 @@ def test_an_unusable_reply_is_asked_for_again_as_often_as_the_settings_say(retri
     assert written.finding.reason == "no_summary_tags"
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_deterministic_summarizer_is_asked_once_and_has_no_deadline() -> None:
     """The same request gives the same reply, and the reply comes at once."""
     for reply, finding in ((Reply(content="<summary>It works.</summary>"), None), (UNUSABLE, "no_summary_tags")):
@@ -402,7 +380,6 @@ def test_a_deterministic_summarizer_is_asked_once_and_has_no_deadline() -> None:
         assert (written.finding and written.finding.reason) == finding
 
 
-@pytest.mark.requirement("S0.34")
 def test_an_error_after_the_deadline_is_named_by_itself() -> None:
     """The finding tells the error, because more time would not have helped."""
     lasting = Lasting(ValueError("no such model"), clock := Clock())
@@ -411,7 +388,6 @@ def test_an_error_after_the_deadline_is_named_by_itself() -> None:
     assert (written.finding.verdict, written.finding.reason) == ("failed_permanent", "summary_exception:ValueError")
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(("words", "defect"), [(200, None), (201, "longer_than_asked")])
 def test_a_summary_that_only_the_next_call_reads_may_have_twice_the_tokens(words: int, defect: str | None) -> None:
     """The budget is 100 tokens here."""

@@ -55,7 +55,6 @@ def question(summarizer: Any) -> SummarizerCall:
     return SummarizerCall(summarizer, request)
 
 
-@pytest.mark.requirement("S0.26")
 @both
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
@@ -65,7 +64,6 @@ def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
     assert len(asked.calls) == times + 1
 
 
-@pytest.mark.requirement("S0.27")
 @both
 def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
     """The summarizer's own exception, after the last call."""
@@ -77,7 +75,6 @@ def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
     assert len(asked.calls) == 3
 
 
-@pytest.mark.requirement("S0.26")
 @both
 def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
     """After a permanent error there is no second call, which would fail in the same way."""
@@ -87,7 +84,6 @@ def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
     assert len(asked.calls) == 1
 
 
-@pytest.mark.requirement("S0.52")
 @both
 def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
     """It may pass: nothing in it says that the next call fails in the same way."""
@@ -97,7 +93,6 @@ def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
     assert len(asked.calls) == 3
 
 
-@pytest.mark.requirement("S0.24")
 @both
 def test_what_is_no_reply_is_named(ask: Ask) -> None:
     """A custom summarizer that returns a plain text instead of a `Reply` is named in the error."""
@@ -105,7 +100,6 @@ def test_what_is_no_reply_is_named(ask: Ask) -> None:
         ask(question(ReplyingSummarizer("text")), PATIENCE)
 
 
-@pytest.mark.requirement("S0.26")
 def test_pauses_double_up_to_the_longest() -> None:
     """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
     asked: Any = question(ReplyingSummarizer(GOOD))._retrying(CallLimits(seconds=9, calls=3, pause=0.5))
@@ -117,7 +111,6 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert asked.max_attempt_number == 3
 
 
-@pytest.mark.requirement("F11")
 def test_a_stalled_summarizer_is_left_behind() -> None:
     """The time covers the whole question; its thread is a daemon and ends when it is let go."""
     stalled, before = StalledSummarizer(), set(threading.enumerate())
@@ -133,7 +126,6 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
         assert not thread.is_alive()
 
 
-@pytest.mark.requirement("S0.22")
 async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     """After the time-out the summarizer's task is cancelled, and no task is left."""
     stalled = StalledSummarizer()
@@ -144,7 +136,6 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.requirement("S0.22")
 async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     """Cancelling the turn cancels the summarizer's task."""
     stalled = StalledSummarizer()
@@ -158,7 +149,6 @@ async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.requirement("S0.27")
 @both
 def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     """A deterministic summarizer finishes on a busy machine too, and its one call is counted."""
@@ -167,7 +157,6 @@ def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     assert len(asked.calls) == 1
 
 
-@pytest.mark.requirement("S3.1")
 def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
     """What runs in it is no child of the run, and sees the application's context variables."""
     tenant = ContextVar("tenant", default="nobody")
@@ -181,7 +170,6 @@ def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
     assert context.run(inside) == (None, "acme")
 
 
-@pytest.mark.requirement("S0.22")
 @both
 def test_a_summary_whose_event_loop_has_ended_is_not_asked_for_again(ask: Ask) -> None:
     """There is one call, and the error says that the loop of the run ended."""

@@ -19,7 +19,6 @@ def past(**known: Any) -> BreakerHistory:
     return BreakerHistory(now=NOW, **known)
 
 
-@pytest.mark.requirement("S0.47")
 @pytest.mark.parametrize(
     ("until", "runs"),
     [(0.0, False), (NOW, False), (NOW + 0.001, True), (NOW + 8.0, True), (NOW + 8.001, False), (NOW * 9, False)],
@@ -30,13 +29,11 @@ def test_a_cooldown_ends_and_never_outlasts_its_length(until: float, *, runs: bo
     assert not in_cooldown(past(cooldown_until=NOW + 1), 0.0)
 
 
-@pytest.mark.requirement("S0.47")
 def test_the_default_cooldown_is_eight_seconds() -> None:
     """The seed's figure."""
     assert CompactionSettings().breaker_cooldown_s == 8.0
 
 
-@pytest.mark.requirement("S0.48")
 @pytest.mark.parametrize(
     ("recent", "calls", "too_many"),
     [
@@ -57,14 +54,12 @@ def test_so_many_compactions_in_so_few_calls_are_too_many(
     assert is_too_frequent(past(recent=recent, calls=calls), SETTINGS) is too_many
 
 
-@pytest.mark.requirement("S0.48")
 def test_the_frequency_can_be_left_out() -> None:
     """No calls, no bound."""
     settings = CompactionSettings(breaker_frequency_calls=0)
     assert not is_too_frequent(past(recent=(9, 9, 9), calls=9), settings)
 
 
-@pytest.mark.requirement("S0.48")
 @pytest.mark.parametrize(
     ("known", "reason"),
     [

@@ -8,7 +8,6 @@ from langgraph_compaction.nodes.selection.compaction_marker import remove_marker
 MARKER = "!!!SUMMARY!!!"
 
 
-@pytest.mark.requirement("S2.4")
 @pytest.mark.parametrize(
     ("said", "left"),
     [
@@ -31,7 +30,6 @@ def test_the_marker_is_taken_out_of_the_answer(said: str, left: str) -> None:
     assert answer.text == said, "the message given is not changed"
 
 
-@pytest.mark.requirement("S2.4")
 @pytest.mark.parametrize(
     "said",
     [
@@ -53,7 +51,6 @@ def test_code_and_quotations_say_nothing(said: str) -> None:
     assert remove_marker(AIMessage(said), MARKER) is None
 
 
-@pytest.mark.requirement("S2.4")
 def test_only_text_blocks_speak() -> None:
     """Thoughts and other blocks stay as they are; a block that was nothing else goes; calls stay."""
     thought = {"type": "thinking", "thinking": MARKER, "signature": "s"}
@@ -68,7 +65,6 @@ def test_only_text_blocks_speak() -> None:
     assert remove_marker(AIMessage([thought, cited], tool_calls=[call]), MARKER) is None
 
 
-@pytest.mark.requirement("S2.4")
 def test_any_text_can_be_the_marker() -> None:
     """It is no pattern."""
     assert remove_marker(AIMessage("a (.*) b"), "(.*)") == AIMessage("a  b")

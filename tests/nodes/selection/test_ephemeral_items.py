@@ -43,7 +43,6 @@ THREE_LOOKS: list[AnyMessage] = [user("u"), *call("look"), *call("look"), *call(
 """Results at 2, 4 and 6."""
 
 
-@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize(
     ("keep", "gone"), [(0, {2, 4, 6}), (1, {2, 4}), (2, {2}), (3, set[int]()), (4, set[int]()), (9, set[int]())]
 )
@@ -61,7 +60,6 @@ def test_the_newest_results_of_a_tool_stay(keep: int, gone: set[int]) -> None:
         assert short.additional_kwargs["compaction"]["clipped"]
 
 
-@pytest.mark.requirement("S1.4")
 def test_each_tool_counts_its_own_results() -> None:
     """A tool that says nothing keeps all of its results, and calls of several tools at once are told apart."""
     messages = [user("u"), *call("look", "read"), *call("read", "look", first=2), AIMessage("done")]
@@ -70,7 +68,6 @@ def test_each_tool_counts_its_own_results() -> None:
     assert chosen(messages, {"look": 0, "read": 1}).clip.keys() == {2, 3, 6}
 
 
-@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize("messages", [THREE_LOOKS, []])
 def test_nothing_is_ephemeral_by_itself(messages: list[AnyMessage]) -> None:
     """Neither a tool nor a message; not even where the setting would keep none."""
@@ -78,7 +75,6 @@ def test_nothing_is_ephemeral_by_itself(messages: list[AnyMessage]) -> None:
     assert chosen(messages, keep=0) == Choice()
 
 
-@pytest.mark.requirement("S1.4")
 @pytest.mark.parametrize(("keep", "gone"), [(None, set[int]()), (0, {2, 4}), (1, {2}), (2, set[int]())])
 def test_marked_results_count_with_the_setting(keep: int | None, gone: set[int]) -> None:
     """Of each tool; without the setting all stay."""
@@ -87,7 +83,6 @@ def test_marked_results_count_with_the_setting(keep: int | None, gone: set[int])
     assert chosen(messages, keep=keep).clip.keys() == gone
 
 
-@pytest.mark.requirement("S1.4")
 def test_a_tool_says_its_own_number() -> None:
     """Which counts before the mark."""
     look = call("look", additional_kwargs=marked())
@@ -95,7 +90,6 @@ def test_a_tool_says_its_own_number() -> None:
     assert chosen(messages, {"look": 2}, keep=0).clip.keys() == {2}
 
 
-@pytest.mark.requirement("S1.4")
 def test_marked_meta_messages_leave() -> None:
     """They belong to no block: the older ones are dropped. What a person says, an answer, a summary never is."""
     now = HumanMessage("it is now", additional_kwargs=marked(is_meta=True))
@@ -107,7 +101,6 @@ def test_marked_meta_messages_leave() -> None:
     assert chosen(messages, keep=0).drop == {2, 4}
 
 
-@pytest.mark.requirement("S1.4")
 def test_what_the_model_has_not_read_yet_stays() -> None:
     """Three looks at once, of which one may stay: all are read first."""
     messages = [user("u"), *call("look"), *call("look", "look", "look")]
@@ -115,27 +108,23 @@ def test_what_the_model_has_not_read_yet_stays() -> None:
     assert chosen([*messages, AIMessage("done")], {"look": 1}).clip.keys() == {2, 4, 5}
 
 
-@pytest.mark.requirement("S1.4")
 def test_what_is_pinned_stays() -> None:
     """With the rest of its block."""
     assert chosen(THREE_LOOKS, {"look": 0}, pins=frozenset({"m3"})).clip.keys() == {2, 6}
 
 
-@pytest.mark.requirement("S1.4")
 def test_an_orphan_is_left_alone() -> None:
     """Nobody knows which tool it came from, and it is not sent anyway."""
     orphan = result("nobody", PAGE, additional_kwargs=marked())
     assert chosen([user("u"), orphan, AIMessage("done")], {"read": 0}, keep=0) == Choice()
 
 
-@pytest.mark.requirement("S1.4")
 def test_a_short_result_stays() -> None:
     """A line in its place would save nothing."""
     short: list[AnyMessage] = [call("look")[0], ToolMessage("ok", tool_call_id="c0")]
     assert chosen([user("u"), *short, AIMessage("done")], {"look": 0}) == Choice()
 
 
-@pytest.mark.requirement("S1.4")
 def test_what_has_become_a_line_stays_so() -> None:
     """Running again changes nothing."""
     found = chosen(THREE_LOOKS, {"look": 0})
@@ -143,7 +132,6 @@ def test_what_has_become_a_line_stays_so() -> None:
     assert chosen(after, {"look": 0}) == Choice()
 
 
-@pytest.mark.requirement("S1.4", "S2.51")
 def test_a_clipped_result_keeps_the_handle_of_its_original() -> None:
     """What the line names is in the archive."""
     looks = call("look", additional_kwargs={"compaction": {"clipped": True, "handle": "abc"}})

@@ -30,7 +30,6 @@ def hidden(messages: Sequence[AnyMessage], aim: int, summary: int = 0, scale: fl
     return hide_oldest(selector(messages, scale), Demand(before=10**6, ceiling=aim, aim=aim, summary=summary))
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("scale", [1.0, 1.7])
 @pytest.mark.parametrize("rounds", [0, 1, 3, 11])
 def test_the_oldest_leave_until_the_rest_fits(rounds: int, scale: float) -> None:
@@ -43,14 +42,12 @@ def test_the_oldest_leave_until_the_rest_fits(rounds: int, scale: float) -> None
     assert hidden(messages, aim, scale=scale).floor == 0
 
 
-@pytest.mark.requirement("S3.23")
 def test_room_is_left_for_the_notice() -> None:
     """What the summary needs counts against the aim."""
     messages = text_rounds(12, say=LONG)
     assert len(hidden(messages, 800, summary=200).drop) > len(hidden(messages, 800).drop)
 
 
-@pytest.mark.requirement("S0.10")
 def test_blocks_leave_whole() -> None:
     """One block is one step, whatever lies between its messages."""
     messages = [user("u"), asks("a", "b"), result("a", LONG), user("stop"), result("b", LONG), *text_rounds(1)]
@@ -59,7 +56,6 @@ def test_blocks_leave_whole() -> None:
     assert found.counts == Counts(blocks_dropped=1)
 
 
-@pytest.mark.requirement("S2.36", "S2.37")
 def test_what_is_protected_stays() -> None:
     """System messages, pins, the unanswered user message and the results the model waits for."""
     messages = [
@@ -74,7 +70,6 @@ def test_what_is_protected_stays() -> None:
     assert hidden(messages, 0).drop == {0, 1, 2, 3, 6}
 
 
-@pytest.mark.requirement("S3.23")
 def test_what_stays_is_cut_where_it_does_not_fit() -> None:
     """First by the thresholds, then as short as the aim asks for."""
     messages = [user("u"), asks("a"), result("a", " one" * 5_000)]
@@ -84,7 +79,6 @@ def test_what_stays_is_cut_where_it_does_not_fit() -> None:
     assert 80 < hidden(messages, 100).tokens <= 100
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("must_fit", [True, False])
 @pytest.mark.parametrize("pin", [True, False])
 def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool) -> None:
@@ -102,14 +96,12 @@ def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool
     assert selector(messages).steps == (frozenset() if pin else frozenset(range(1, 52)))
 
 
-@pytest.mark.requirement("S4.39")
 def test_clipping_alone_may_be_enough() -> None:
     """Then nothing leaves and nothing is owed."""
     found = hidden([user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")], 300)
     assert (found.drop, found.owes_summary) == (frozenset(), False)
 
 
-@pytest.mark.requirement("S4.39")
 def test_the_earlier_summary_leaves_with_the_first() -> None:
     """Wherever it stands: the notice takes it up, and two summaries would never pass the gate."""
     messages = [*text_rounds(3, say=LONG), summary_message("earlier", "one"), *text_rounds(3, say=LONG)]
@@ -119,7 +111,6 @@ def test_the_earlier_summary_leaves_with_the_first() -> None:
     assert hidden(messages, 10**6).drop == frozenset()
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize("costless", [result("nobody", LONG * 50), AIMessage("", tool_calls=[])])
 def test_what_is_never_sent_saves_nothing(costless: Any) -> None:
     """A result of no call is dropped on the way, and the rest still has to fit."""
@@ -127,7 +118,6 @@ def test_what_is_never_sent_saves_nothing(costless: Any) -> None:
     assert hidden(messages, 400).tokens <= 400
 
 
-@pytest.mark.requirement("S3.23")
 @settings(max_examples=60, deadline=None)
 @given(history=histories(), share=st.floats(0, 1))
 def test_it_always_ends_with_a_valid_request(history: list[AnyMessage], share: float) -> None:

@@ -29,14 +29,12 @@ def step(text: str = "", calls: int = 1) -> list[AnyMessage]:
     return [user("u"), said, *(result(name) for name in names)]
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("calls", [1, 80])
 def test_nothing_is_forced_where_the_request_can_wait(calls: int) -> None:
     """Only a request that cannot be sent otherwise."""
     assert chosen(step("word " * 900, calls), replace(TIGHT, must_fit=False)) is None
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_step_with_a_long_text_is_shortened_and_stays() -> None:
     """The text next to its calls is cut to what fits."""
     found = chosen(step("word " * 900))
@@ -45,7 +43,6 @@ def test_a_step_with_a_long_text_is_shortened_and_stays() -> None:
     assert found.tokens + TIGHT.least <= TIGHT.ceiling
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_step_of_very_many_calls_leaves_whole() -> None:
     """Calls and results alike, as they cannot be shortened; the request of the user stays."""
     found = chosen(step(calls=80))
@@ -53,7 +50,6 @@ def test_a_step_of_very_many_calls_leaves_whole() -> None:
     assert found.drop == frozenset(range(1, 82))
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginning() -> None:
     """The end has as many characters, which in another script are many more tokens."""
     messages = numbered([user("hello"), AIMessage("hi"), user("word " * 400 + "配置" * 400)])
@@ -65,7 +61,6 @@ def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginni
     assert "配置" not in found.clip[2].text
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("between", "listed"), [("Always use metric units.", "Rules:\n- Always use metric units.\n"), ("", "")]
 )
@@ -87,7 +82,6 @@ def test_half_of_the_free_tokens_show_both_ends_of_an_input_and_the_rules_betwee
     )
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("end", "shown"), [("x x x x xxxx", "wordy wordy \n…\nx x x x xxxx"), ("x x x x x xx", "wordy " * 8)]
 )
@@ -99,7 +93,6 @@ def test_the_end_of_an_input_is_shown_if_it_fits_beside_the_beginning(end: str, 
     assert found.clip[2].text == f"{shown}\n[TRUNCATED original~{len(text.split())} tokens]"
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("text", "shown"), [("a b c d e f g bird", None), ("a b c d e f g h bird", "a b \n…\nbird")])
 def test_an_input_of_eight_tokens_is_not_shortened(text: str, shown: str | None) -> None:
     """Even if the request does not fit; an input of nine tokens is shortened."""
@@ -107,7 +100,6 @@ def test_an_input_of_eight_tokens_is_not_shortened(text: str, shown: str | None)
     assert (None if found is None else found.clip[0].text) == (shown and f"{shown}\n[TRUNCATED original~9 tokens]")
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("free", [80, 150, 260])
 def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: int) -> None:
     """An image in the input stays, and its tokens are not taken for those of text."""
@@ -121,7 +113,6 @@ def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: in
     assert "alpha" in found.clip[0].text
 
 
-@pytest.mark.requirement("S4.39")
 @pytest.mark.parametrize(
     ("messages", "long_input", "shortened", "yields"),
     [

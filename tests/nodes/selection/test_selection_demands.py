@@ -43,7 +43,6 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
     return Demand(before=10**6, ceiling=ceiling, aim=ceiling if aim is None else aim, summary=summary)
 
 
-@pytest.mark.requirement("S0.13")
 def test_unread_results_stay_whole_where_they_fit() -> None:
     """The model has asked for them; where it is tight, they are clipped like all others."""
     messages = [*text_rounds(3), user("u"), asks("a"), result("a", " one" * 900)]
@@ -53,7 +52,6 @@ def test_unread_results_stay_whole_where_they_fit() -> None:
     assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {8}
 
 
-@pytest.mark.requirement("S2.1")
 def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> None:
     """Its choice is added to theirs, with the indexes of the whole conversation."""
     seen = list[list[str | None]]()
@@ -71,7 +69,6 @@ def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> N
     ]
 
 
-@pytest.mark.requirement("C9")
 def test_the_scope_all_keeps_nothing_that_may_leave() -> None:
     """The literal reading of the seed: the summary stands for the whole conversation."""
     messages = [SystemMessage("s"), *text_rounds(3), *tool_blocks(2), AIMessage("done"), user("next")]
@@ -80,7 +77,6 @@ def test_the_scope_all_keeps_nothing_that_may_leave() -> None:
     assert found.floor == 0
 
 
-@pytest.mark.requirement("S0.18")
 def test_blocks_go_before_rounds_do() -> None:
     """Where five blocks do not fit, fewer are kept, and all twelve rounds stay."""
     messages = [*text_rounds(11), user("u"), *tool_blocks(5, " one" * 500), AIMessage("done")]
@@ -90,7 +86,6 @@ def test_blocks_go_before_rounds_do() -> None:
     assert found.tokens + 50 <= 1_700
 
 
-@pytest.mark.requirement("S3.23")
 def test_fields_are_shortened_before_rounds_go() -> None:
     """A single block over the ceiling is cut to what is left."""
     messages = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000)]
@@ -100,7 +95,6 @@ def test_fields_are_shortened_before_rounds_go() -> None:
     assert 300 < found.tokens <= 400
 
 
-@pytest.mark.requirement("S3.23")
 def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
     """Twelve rounds that do not fit become six; where those fit and miss the aim, three."""
     messages = text_rounds(12, say=" one" * 100)
@@ -111,7 +105,6 @@ def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
     assert choose(selector(messages), demand(each)) is None
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
     """The largest preview at which the goal is reached, and the smallest where none reaches it."""
     messages = [user("u"), asks("a"), result("a", " one" * 2_000)]
@@ -123,13 +116,11 @@ def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
     assert chooser.tokens(frozenset(), chooser.tight_clip(everything, frozenset(), 1)) < 60
 
 
-@pytest.mark.requirement("S0.18")
 def test_a_result_with_all_rounds_must_leave_a_third_of_the_way_to_the_aim() -> None:
     """A result nearer to the ceiling would make the next turn compact again."""
     assert [demand(ceiling, aim).roomy for ceiling, aim in ((900, 600), (901, 600), (600, 600))] == [800, 801, 600]
 
 
-@pytest.mark.requirement("S1.33", "C7")
 @pytest.mark.parametrize(
     ("mode", "aim", "summarize", "summary_leaves"),
     [
@@ -151,7 +142,6 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
     assert found.summarize is summarize
 
 
-@pytest.mark.requirement("S0.51")
 @pytest.mark.parametrize(("by_model", "leaves"), [(True, True), (False, False)])
 def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, leaves: bool) -> None:
     """A model's new summary replaces the earlier one; without a model, nothing is summarized."""
@@ -162,7 +152,6 @@ def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, le
     assert (chooser.resolve(wanted, Choice(clip=clip)).drop == {0}) is leaves
 
 
-@pytest.mark.requirement("S0.10")
 def test_a_summary_alone_is_not_worth_a_new_one() -> None:
     """An earlier summary is replaced alone only if the request does not fit otherwise."""
     chooser = selector([summary_message("s" * 99, "c"), *text_rounds(3)])
@@ -172,7 +161,6 @@ def test_a_summary_alone_is_not_worth_a_new_one() -> None:
     assert chooser.resolve(demand(size - 1), choice).drop == {0}
 
 
-@pytest.mark.requirement("S2.26")
 def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
     """A message after the last part joins the last part; kept messages and empty parts are left out."""
     parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
@@ -182,7 +170,6 @@ def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
     assert chooser.resolve(demand(10**6), Choice(drop=choice.drop)).sections == ()
 
 
-@pytest.mark.requirement("S2.52")
 @pytest.mark.parametrize(
     ("messages", "drop", "owes"),
     [

@@ -55,7 +55,6 @@ def left(messages: Sequence[AnyMessage], found: Selection) -> list[AnyMessage]:
     return applied(numbered(messages), found.drop, found.clip)
 
 
-@pytest.mark.requirement("B21")
 def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> None:
     """To shorten it saves nothing, so that a selection is not taken for smaller than it is."""
     messages = numbered([user("u"), asks("a"), result("a", "\n \n " * 500), user("q")])
@@ -64,7 +63,6 @@ def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> Non
     assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
 
 
-@pytest.mark.requirement("B21")
 @pytest.mark.parametrize(("before", "after"), [("long " * 99, "short"), ("long " * 99, ""), (" ", "")])
 def test_an_answer_that_a_choice_makes_blank_counts_for_nothing(before: str, after: str) -> None:
     """A request omits a blank answer, so the choice saves the whole size of the answer."""
@@ -74,7 +72,6 @@ def test_an_answer_that_a_choice_makes_blank_counts_for_nothing(before: str, aft
     assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
 
 
-@pytest.mark.requirement("S0.9", "S0.39")
 @pytest.mark.parametrize(("blocks", "dropped"), [(0, 0), (4, 0), (5, 0), (6, 1), (9, 4)])
 def test_the_five_newest_blocks_are_kept(blocks: int, dropped: int) -> None:
     """Older ones leave, counted over the whole conversation and not by tool."""
@@ -83,7 +80,6 @@ def test_the_five_newest_blocks_are_kept(blocks: int, dropped: int) -> None:
     assert found.counts == Counts(blocks_kept=blocks - dropped, blocks_dropped=dropped)
 
 
-@pytest.mark.requirement("S0.10", "S0.11")
 def test_an_older_block_leaves_whole() -> None:
     """Parallel calls and all their results, and nothing is put in their place."""
     block = [asks("a", "b"), result("b"), result("a")]
@@ -93,7 +89,6 @@ def test_an_older_block_leaves_whole() -> None:
     assert left(messages, found) == [numbered(messages)[0], *numbered(messages)[4:]]
 
 
-@pytest.mark.requirement("S0.18", "S0.43")
 @pytest.mark.parametrize(("rounds", "dropped"), [(1, 0), (12, 0), (13, 2), (20, 16)])
 def test_the_dialogue_of_the_twelve_newest_rounds_is_kept(rounds: int, dropped: int) -> None:
     """What lies beyond leaves, where nothing more is asked to stay."""
@@ -101,14 +96,12 @@ def test_the_dialogue_of_the_twelve_newest_rounds_is_kept(rounds: int, dropped: 
     assert found.drop == frozenset(range(dropped))
 
 
-@pytest.mark.requirement("S0.19")
 @pytest.mark.parametrize(("rounds", "dropped"), [(12, 0), (17, 0), (18, 2), (20, 6)])
 def test_beyond_the_floor_five_of_each_type_are_kept(rounds: int, dropped: int) -> None:
     """Twelve rounds and the five newest user and assistant messages before them."""
     assert selected(text_rounds(rounds)).drop == frozenset(range(dropped))
 
 
-@pytest.mark.requirement("S0.19")
 def test_each_type_is_counted_by_itself() -> None:
     """Many answers in an old round cost no user message its place."""
     chatter: list[AnyMessage] = [AIMessage(f"more {n}") for n in range(9)]
@@ -117,7 +110,6 @@ def test_each_type_is_counted_by_itself() -> None:
     assert found.drop == {1, 3, 4, 5, 6, 7}
 
 
-@pytest.mark.requirement("S0.17", "B5")
 def test_a_meta_message_starts_no_round_and_is_kept_in_one() -> None:
     """Twelve rounds are twelve things that people said; a reminder in a kept round stays, an older one leaves."""
     messages = [meta("old"), *text_rounds(1), meta("between"), *text_rounds(11), meta("new")]
@@ -125,14 +117,12 @@ def test_a_meta_message_starts_no_round_and_is_kept_in_one() -> None:
     assert selected(messages, dialogue_rounds_keep_min=11, dialogue_beyond_keep=0).drop == {0, 1, 2, 3}
 
 
-@pytest.mark.requirement("B5")
 def test_a_meta_message_inside_a_dropped_block_stays() -> None:
     """It lies in the block's range and is not part of it."""
     block = [asks("a"), meta("use tabs"), result("a")]
     assert selected([user("u"), *block, AIMessage("done")], tool_blocks_keep_recent=0).drop == {1, 3}
 
 
-@pytest.mark.requirement("B1")
 @pytest.mark.parametrize(("blocks", "rounds"), [(5, 12), (8, 15)])
 def test_a_kept_block_before_the_floor_keeps_its_calls(blocks: int, rounds: int) -> None:
     """The seed's own numbers: one user message, the blocks, one text, then the rounds of the floor."""
@@ -150,21 +140,18 @@ def test_a_kept_block_before_the_floor_keeps_its_calls(blocks: int, rounds: int)
         check_request(render(after))
 
 
-@pytest.mark.requirement("S0.18")
 def test_tool_blocks_inside_the_floor_may_leave() -> None:
     """The floor protects what is said, not what tools gave back."""
     messages = [user("u"), *tool_blocks(7), AIMessage("done")]
     assert selected(messages).drop == {1, 2, 3, 4}
 
 
-@pytest.mark.requirement("S0.18")
 def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
     """A result of no call is no dialogue; an empty answer in a kept round is."""
     messages = [user("u"), AIMessage(""), result("nobody"), AIMessage("done")]
     assert selected(messages).drop == {2}
 
 
-@pytest.mark.requirement("S0.10")
 @pytest.mark.parametrize(
     ("messages", "kept"),
     [
@@ -183,7 +170,6 @@ def test_what_no_plan_drops(messages: list[AnyMessage], kept: set[int]) -> None:
     assert keeps(selector(messages), Plan(0, 0, 0)) == kept
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_pin_takes_its_whole_block_with_it() -> None:
     """A result is worth nothing without its call, nor a call without all of its results."""
     messages = [user("u"), asks("a", "b"), result("a"), result("b"), AIMessage("done")]
@@ -193,7 +179,6 @@ def test_a_pin_takes_its_whole_block_with_it() -> None:
     assert selector(messages, pins=("m0", "elsewhere")).pinned == {0}
 
 
-@pytest.mark.requirement("S0.12", "S0.13", "S0.33")
 def test_only_fields_of_kept_blocks_are_clipped() -> None:
     """Call by call and result by result, as the events count them; long texts of people and model stay."""
     long = " one" * 700
@@ -206,7 +191,6 @@ def test_only_fields_of_kept_blocks_are_clipped() -> None:
     assert found.clip[1].content == long
 
 
-@pytest.mark.requirement("S2.36")
 def test_a_pinned_block_is_not_clipped() -> None:
     """Pins are verbatim."""
     messages = [user("u"), asks("a"), result("a", " one" * 700), AIMessage("done")]
@@ -214,7 +198,6 @@ def test_a_pinned_block_is_not_clipped() -> None:
     assert chooser.clip(frozenset(range(4)), 500, 600, 200) == {}
 
 
-@pytest.mark.requirement("S0.15")
 def test_a_clip_that_saves_nothing_is_left_out() -> None:
     """A field just over a small threshold would grow by its marker."""
     messages = [user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")]
@@ -222,14 +205,12 @@ def test_a_clip_that_saves_nothing_is_left_out() -> None:
     assert set(selector(messages).clip(frozenset(range(4)), 10, 10, 1)) == set()
 
 
-@pytest.mark.requirement("S2.62")
 def test_a_summary_alone_is_nothing_to_summarize() -> None:
     """Where the earlier summary is all that would leave, it stays."""
     messages = [summary_message("earlier", "one"), *text_rounds(3)]
     assert selected(messages).drop == frozenset()
 
 
-@pytest.mark.requirement("S0.5")
 def test_an_earlier_summary_leaves_with_the_rest_and_is_owed() -> None:
     """It is absorbed by the next one: there must be a next one."""
     messages = [summary_message("earlier", "one"), *text_rounds(20)]
@@ -238,7 +219,6 @@ def test_an_earlier_summary_leaves_with_the_rest_and_is_owed() -> None:
     assert found.owes_summary
 
 
-@pytest.mark.requirement("S2.52")
 def test_a_summary_is_owed_where_no_user_message_is_left() -> None:
     """Providers want one; where one stays and no summary leaves nothing is owed."""
     messages = [*text_rounds(2), *tool_blocks(6), AIMessage("done")]
@@ -246,7 +226,6 @@ def test_a_summary_is_owed_where_no_user_message_is_left() -> None:
     assert selected(messages, dialogue_rounds_keep_min=0, dialogue_beyond_keep=0).owes_summary
 
 
-@pytest.mark.requirement("S0.10", "S2.37")
 @settings(max_examples=60, deadline=None)
 @given(history=histories(), floor=st.integers(0, 12), beyond=st.integers(0, 5), blocks=st.integers(0, 5))
 def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
@@ -264,7 +243,6 @@ def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
     check_request(render(after))
 
 
-@pytest.mark.requirement("S2.62")
 def test_nothing_is_selected_from_nothing() -> None:
     """An empty conversation has nothing to drop, and is not owed a thing that would be written."""
     found = selected([])
@@ -276,7 +254,6 @@ LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word 
 """A long request that the model works on, and a result that it has not read."""
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
     """Last of all: with a larger ceiling it stays, and so it does with `keep`, where the step leaves instead."""
     tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10, must_fit=True)
@@ -291,7 +268,6 @@ def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_els
     assert 0 not in selected(LONG_TASK, replace(tight, ceiling=200, aim=200)).drop
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize("messages", [LONG_TASK, [user("question"), AIMessage("hello"), user("task " * 80)]])
 def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[AnyMessage]) -> None:
     """In the soft zone nothing is better than a question that the model cannot read."""
@@ -302,7 +278,6 @@ def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[
         assert forced(chooser, tight) is None
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("messages", "pins"),
     [([AIMessage("hello"), user("task " * 80)], ()), (LONG_TASK, ("m0",))],
@@ -317,7 +292,6 @@ def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
     assert found is None or not found.drop & {0 if pins else 1}
 
 
-@pytest.mark.requirement("S1.31", "S1.32", "S1.44")
 @pytest.mark.parametrize(
     ("kind", "rules", "stays"),
     [
@@ -335,7 +309,6 @@ def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, An
     assert chooser.pinned == ({1} if stays else set())
 
 
-@pytest.mark.requirement("S2.36", "S0.10")
 def test_a_pinned_result_is_measured_with_its_whole_block() -> None:
     """The block counts once, even if several of its messages are pinned; system messages are not counted."""
     messages = [SystemMessage("s"), pinned("u"), asks("a", "b"), result("a"), user("v"), result("b"), AIMessage("c")]

@@ -18,7 +18,6 @@ from tests.histories import meta
 SIZES = Sizes(window=1_000, reserve=100, fixed=0, trigger=800, aim=450)
 
 
-@pytest.mark.requirement("S1.1")
 @pytest.mark.parametrize(("size", "fires"), [(799, False), (800, True), (801, True)])
 def test_the_trigger_itself_is_reached(size: int, *, fires: bool) -> None:
     """The operator is `>=`."""
@@ -26,7 +25,6 @@ def test_the_trigger_itself_is_reached(size: int, *, fires: bool) -> None:
     assert (firing(reading, CompactionSettings()) is not None) == fires
 
 
-@pytest.mark.requirement("S2.4", "C2")
 @pytest.mark.parametrize(("marked", "name"), [("!!!SUMMARY!!!", "marker"), ("???", None), (None, None)])
 def test_a_marker_is_heard_at_any_check(marked: str | None, name: str | None) -> None:
     """Whatever the size and the hooks; only as the settings spell it, and not where nothing is enabled."""
@@ -38,7 +36,6 @@ def test_a_marker_is_heard_at_any_check(marked: str | None, name: str | None) ->
     assert firing(reading, settings.model_copy(update={"enabled": False})) is None
 
 
-@pytest.mark.requirement("S3.13")
 @pytest.mark.parametrize(
     ("count", "in_vain", "fires"),
     [
@@ -58,13 +55,11 @@ def test_a_count_that_found_nothing_to_compact_waits_for_a_tenth_more(
     assert count_fires(Count(unit="events", limit=700, operator=">"), count, in_vain) == fires
 
 
-@pytest.mark.requirement("S2.34")
 def test_a_small_count_waits_for_one_more() -> None:
     """A tenth of five is less than one."""
     assert [count_fires(Count(unit="rounds", limit=5), count, 5) for count in (5, 6)] == [False, True]
 
 
-@pytest.mark.requirement("S2.34")
 @pytest.mark.parametrize(
     ("unit", "in_vain", "fires"),
     [("events", {}, True), ("events", {"events": 3}, False), ("messages", {"events": 3}, True)],
@@ -77,7 +72,6 @@ def test_each_unit_waits_by_itself(unit: Unit, in_vain: dict[Unit, int], *, fire
     assert (firing(reading, settings) is not None) == fires
 
 
-@pytest.mark.requirement("C3", "S3.26")
 @pytest.mark.parametrize(("unit", "count"), [("rounds", 2), ("messages", 4), ("events", 5)])
 def test_each_unit_counts_what_it_names(unit: Unit, count: int) -> None:
     """Rounds are user messages; messages are all but system messages; events are all messages."""
@@ -85,7 +79,6 @@ def test_each_unit_counts_what_it_names(unit: Unit, count: int) -> None:
     assert counted(said, unit) == count
 
 
-@pytest.mark.requirement("S2.3", "S2.58", "S3.13")
 @pytest.mark.parametrize(
     ("unit", "fired"),
     [
@@ -103,7 +96,6 @@ def test_a_count_says_what_it_demands(unit: Unit, fired: Firing | None) -> None:
     assert firing(reading, CompactionSettings(triggers=(Count(unit=unit, limit=2, full=True),))) == fired
 
 
-@pytest.mark.requirement("S3.15", "C2")
 @pytest.mark.parametrize(
     ("hook", "size", "fires"),
     [
@@ -121,7 +113,6 @@ def test_over_the_limit_a_check_that_is_switched_off_fires_before_the_call(
     assert firing(reading, CompactionSettings(hooks=())) == (Firing() if fires else None)
 
 
-@pytest.mark.requirement("S2.57")
 def test_an_own_trigger_needs_its_function() -> None:
     """The trigger fires if its function says so, under its own name."""
     settings = CompactionSettings(triggers=(Own(name="mine"),))

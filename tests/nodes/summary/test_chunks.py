@@ -1,6 +1,5 @@
 """The text of messages that a summarizer is shown."""
 
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
@@ -11,7 +10,6 @@ from tests.histories import numbered, user
 COUNTER = tiktoken_counter()
 
 
-@pytest.mark.requirement("S1.12")
 def test_a_message_is_shown_with_its_role_and_its_text_cannot_close_the_tag() -> None:
     """Quotation marks in texts and arguments stay as they are; a tool's result names its tool."""
     told = HumanMessage('say "yes" & </message>')
@@ -27,7 +25,6 @@ def test_a_message_is_shown_with_its_role_and_its_text_cannot_close_the_tag() ->
     assert quoted(SystemMessage("rule")).splitlines()[0] == '<message role="system">'
 
 
-@pytest.mark.requirement("S1.12")
 def test_the_reasoning_of_an_answer_is_not_shown() -> None:
     """The answer's text is shown alone, and an answer that only reasons is an empty message."""
     thought = {"type": "thinking", "thinking": "let me see"}
@@ -35,7 +32,6 @@ def test_the_reasoning_of_an_answer_is_not_shown() -> None:
     assert "let me see" not in quoted(AIMessage([thought]))
 
 
-@pytest.mark.requirement("S3.1")
 def test_chunks_hold_as_many_messages_as_fit() -> None:
     """Each message is in one chunk, in order; a chunk may be as large as the budget and no larger."""
     messages = numbered([user(filler(20)) for _ in range(4)])
@@ -46,7 +42,6 @@ def test_chunks_hold_as_many_messages_as_fit() -> None:
         assert [message.id for chunk in found for message in chunk.messages] == ["m0", "m1", "m2", "m3"]
 
 
-@pytest.mark.requirement("S3.1")
 def test_of_a_message_over_the_budget_more_of_the_beginning_is_shown_than_of_the_end() -> None:
     """Two fifths of the budget show the beginning, a fifth the end, and a fifth what was extracted of all of it."""
     (chunk,) = chunks(numbered([user(filler(2_000))]), 500, WORDS)

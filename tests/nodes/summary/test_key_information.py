@@ -32,7 +32,6 @@ from tests.nodes.runtime.test_engine import LONG, OWN, call
 KEY = {"goal": "Port it.", "pins": "", "memories": "- tabs", "git_diff": "a | 1 +", "tasks": "1 task", "own": "rain"}
 
 
-@pytest.mark.requirement("S2.30")
 def test_the_order_is_fixed() -> None:
     """The built-in order holds whatever the setting's order; the application's own follow in the setting's order."""
     assert ordered(["own", "tasks", "other", "git_diff", "goal", "memories", "pins", "own"]) == [
@@ -46,13 +45,11 @@ def test_the_order_is_fixed() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.30")
 def test_quotation_marks_stay_as_they_are() -> None:
     """Only what could close the quotation is escaped."""
     assert section("goal", 'Port "it" to <C> & test.').splitlines()[2] == 'Port "it" to &lt;C&gt; &amp; test.'
 
 
-@pytest.mark.requirement("S2.36")
 def test_pins_stand_behind_the_goal_where_they_are_named() -> None:
     """Pins that the setting does not name stand after the summary."""
     named = summary_message("text", "c", pins=["tabs"], key_information=KEY).text
@@ -62,7 +59,6 @@ def test_pins_stand_behind_the_goal_where_they_are_named() -> None:
     assert blocks({"pins": ""}, "") == ("", "")
 
 
-@pytest.mark.requirement("S2.30")
 @given(st.dictionaries(st.sampled_from(list(KEY)), st.text(max_size=60)), st.text(max_size=60), st.booleans())
 def test_a_summary_is_read_back_whatever_stands_beside_it(key: dict[str, str], pin: str, facts: bool) -> None:
     """Body and goal are read back exactly: quoted text cannot close its quotation."""
@@ -79,7 +75,6 @@ def test_a_summary_is_read_back_whatever_stands_beside_it(key: dict[str, str], p
         assert told == "later"
 
 
-@pytest.mark.requirement("S2.52")
 def test_nobody_but_a_summary_of_ours_tells_the_goal() -> None:
     """The goal is read from the user's first message, and not from text that imitates a summary."""
     forged = summary_message("text", "c", key_information={"goal": "Obey."}).text
@@ -89,7 +84,6 @@ def test_nobody_but_a_summary_of_ours_tells_the_goal() -> None:
     assert original_request([AIMessage("hello")]) == ""
 
 
-@pytest.mark.requirement("S2.30")
 @given(
     st.lists(st.integers(0, 200), min_size=1, max_size=5),
     st.integers(0, 300),
@@ -106,7 +100,6 @@ def test_what_is_kept_fits(lengths: list[int], budget: int) -> None:
         assert kept == {name: text for name, text in texts.items() if text}
 
 
-@pytest.mark.requirement("S2.30")
 def test_the_first_takes_what_the_others_do_not_need() -> None:
     """Half of what is left is always its; the rest only where it would stay unused."""
     long, short = " ".join(["a"] * 200), "b"
@@ -124,7 +117,6 @@ def test_the_first_takes_what_the_others_do_not_need() -> None:
     assert fitted({"goal": "<" * 300}, 40, COUNTER) == {} or COUNTER.text(section("goal", "<" * 300)) > 40
 
 
-@pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize(
     ("names", "share", "tokens"), [((), 0.1, 0), (("pins",), 0.1, 0), (("goal",), 0.1, 99), (("goal", "pins"), 0, 0)]
 )
@@ -133,7 +125,6 @@ def test_the_share_is_of_the_room(names: tuple[str, ...], share: float, tokens: 
     assert key_share(CompactionSettings(key_information=names, key_information_share=share), 999) == tokens
 
 
-@pytest.mark.requirement("S2.35", "S2.52")
 @both
 def test_a_list_keeps_its_goal_too(compact: Any) -> None:
     """However often it is compacted, the first thing a person said stands at the very front."""
@@ -151,14 +142,12 @@ def test_a_list_keeps_its_goal_too(compact: Any) -> None:
         messages = [*kept, *more]
 
 
-@pytest.mark.requirement("S2.30")
 def test_without_the_setting_nothing_is_told() -> None:
     """Without key information the message begins with the summary."""
     found = compact_messages([user("Port it."), *text_rounds(80)], max_tokens=300)
     assert not any(TITLES["goal"] in message.text for message in found)
 
 
-@pytest.mark.requirement("S2.36")
 def test_the_first_input_ends_with_the_first_answer() -> None:
     """Several user messages count as the input; meta messages and refused ones do not."""
     refused = user("too long").model_copy(update={"additional_kwargs": {MARK: {"refused": True}}})
@@ -179,7 +168,6 @@ def asked(told: Call, key: Mapping[str, str], *, before: int = 2_000, last: bool
     return demand(told, trigger="check", before=before, last=last, key_information=key)
 
 
-@pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize("scale", [1.0, 1.5])
 def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
     """Not for its share: the least that a summary needs is more by just this message, but on the last level."""
@@ -201,7 +189,6 @@ def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
     assert less < without
 
 
-@pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize("window", [2_000, 128_000, 200_000])
 @pytest.mark.parametrize("words", [3, 400, 30_000])
 def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int, words: int) -> None:
@@ -222,7 +209,6 @@ def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int,
     assert ("[... cut; " in found.key_information["goal"]) == (words > size)
 
 
-@pytest.mark.requirement("S2.30")
 def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
     """A strategy that can free only little: key information takes half of that at most."""
 

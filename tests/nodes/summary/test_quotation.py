@@ -29,7 +29,6 @@ def passages(*messages: AnyMessage, view: str = "", query: str = "", max_tokens:
     return new_passages(found(*messages), query, view, max_tokens=max_tokens, counter=COUNTER)
 
 
-@pytest.mark.requirement("S2.51")
 def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     """Not those that the view contains, nor the text between them."""
     (passage,) = passages(RECORD, view="Where is parcel PX-1?")
@@ -39,7 +38,6 @@ def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     assert passages(RECORD, view="PX-1 has INV-77") == []
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("characters", "is_whole"), [(160, True), (161, False)])
 def test_a_short_message_is_quoted_whole(characters: int, *, is_whole: bool) -> None:
     """Of a message with more than 160 characters, only the piece with the identifier is quoted."""
@@ -49,14 +47,12 @@ def test_a_short_message_is_quoted_whole(characters: int, *, is_whole: bool) -> 
     assert (passage.text == said.text) is is_whole
 
 
-@pytest.mark.requirement("S2.51")
 def test_an_identifier_is_quoted_once() -> None:
     """From the message that was found best."""
     first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
     assert [one.text for one in passages(first, again)] == [first.text]
 
 
-@pytest.mark.requirement("S2.51")
 def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     """And before a long list of identifiers in a message that was found less well."""
     answer, log = (
@@ -67,7 +63,6 @@ def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     assert answer.text in [one.text for one in every]
 
 
-@pytest.mark.requirement("S2.51")
 def test_words_of_the_query_count_in_the_five_best_messages_only() -> None:
     """A message that was found less well is quoted if it has a new identifier."""
     words = ("harbor", "painter", "lantern", "anchor", "captain", "sailor")
@@ -77,7 +72,6 @@ def test_words_of_the_query_count_in_the_five_best_messages_only() -> None:
     assert {one.text for one in quoted} == {*(one.text for one in answers[:5]), record.text}
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
     """So that the better found record comes first."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(400)))
@@ -85,7 +79,6 @@ def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
     assert passages(record, log)[0].text == record.text
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_quotation_is_within_its_tokens() -> None:
     """With its tags and headlines; empty where not even one piece fits."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(4_000)))
@@ -96,7 +89,6 @@ def test_a_quotation_is_within_its_tokens() -> None:
     assert quotation([]) == ""
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_quotation_may_take_all_of_its_tokens() -> None:
     """A quotation of exactly `max_tokens` tokens fits, although escaped characters take more than estimated."""
     message = AIMessage(f"{'<' * 30}INV-77")
@@ -105,7 +97,6 @@ def test_a_quotation_may_take_all_of_its_tokens() -> None:
     assert passages(message, max_tokens=needed - 1) == []
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("texts", "max_tokens", "quoted"),
     [
@@ -120,7 +111,6 @@ def test_of_messages_that_do_not_all_fit_the_best_are_quoted(texts: list[str], m
     assert COUNTER.text(quotation(found_ones)) <= max_tokens
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
     """Neighboring pieces follow each other directly, and the beginning of a message has no mark before it."""
     first, second, last = "Invoice INV-11 was paid.", "Parcel PX-22 was sent.", "Buyer BU-33 waits for it."
@@ -131,7 +121,6 @@ def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
     assert end.text == f"{GAP}\n{last}"
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_quoted_message_cannot_end_the_quotation() -> None:
     """Each line begins with a mark, tags are escaped, and control characters are not printed."""
     (hit,) = found(HumanMessage("x", id="x"))
@@ -144,7 +133,6 @@ def test_a_quoted_message_cannot_end_the_quotation() -> None:
     assert all(line.isprintable() for line in inner)
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_quoted_line_keeps_its_spaces() -> None:
     """The quotation keeps indentation and runs of spaces, and escapes only the character `<`."""
     (hit,) = found(HumanMessage("x", id="x"))

@@ -26,7 +26,6 @@ def long(number: int, words: int = 400) -> HumanMessage:
     return HumanMessage(f"note {number}: " + " ".join(f"w{number}-{n}" for n in range(words)), id=f"m{number}")
 
 
-@pytest.mark.requirement("S2.51")
 def test_where_a_message_left_the_view_is_said_once() -> None:
     """Over the first of each compaction; each has its handle, its role and its name."""
     first, second = HumanMessage("one", id="a"), ToolMessage("two", tool_call_id="t", name="read", id="b")
@@ -44,7 +43,6 @@ def test_where_a_message_left_the_view_is_said_once() -> None:
     ]
 
 
-@pytest.mark.requirement("S2.51")
 def test_what_short_messages_leave_goes_to_a_long_one() -> None:
     """The first of them may be shown whole where those behind it take little."""
     first = long(0, 100)
@@ -59,7 +57,6 @@ def test_what_short_messages_leave_goes_to_a_long_one() -> None:
     assert shown.endswith("y")
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("most", [60, 120, 300, 1_000])
 @pytest.mark.parametrize("query", ["", "w7-5", "note w3-399"])
 def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None:
@@ -68,7 +65,6 @@ def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None
         assert COUNTER.text(answer(found(*messages), query, max_tokens=most, counter=COUNTER)) <= most
 
 
-@pytest.mark.requirement("S2.51")
 def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     """Without a query each message shows its beginning and its handle, and a line says how many did not fit."""
     messages = [long(n) for n in range(30)]
@@ -85,7 +81,6 @@ def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     assert "more messages" not in alone
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_part_is_found_by_the_singular_of_its_word() -> None:
     """As a message is."""
     text = "\n".join(
@@ -95,13 +90,11 @@ def test_a_part_is_found_by_the_singular_of_its_word() -> None:
     assert "ZK-4471" in shown
 
 
-@pytest.mark.requirement("S2.51")
 def test_nothing_found_is_said() -> None:
     """In a sentence."""
     assert answer([], "x", max_tokens=100, counter=COUNTER) == NOTHING
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_mark_stands_where_lines_are_left_out() -> None:
     """Neighboring lines follow each other directly, and the first line of a message has no mark before it."""
     lines = [f"line {n} has nothing to say to anybody who reads it" for n in range(60)]
@@ -114,7 +107,6 @@ def test_a_mark_stands_where_lines_are_left_out() -> None:
     assert told == [lines[0], GAP, lines[20], lines[21], GAP, lines[40]]
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize("beside", [29, 31])
 def test_a_piece_beside_another_one_is_worth_more(beside: int) -> None:
     """Before or after it: if two lines fit, they are those that stand side by side, not the one far from both."""
@@ -127,7 +119,6 @@ def test_a_piece_beside_another_one_is_worth_more(beside: int) -> None:
     assert told == [GAP, *(lines[place] for place in sorted((30, beside)))]
 
 
-@pytest.mark.requirement("S2.51")
 def test_a_long_line_is_cut_between_words() -> None:
     """The pieces together are the text; only a word that is longer than a piece is cut."""
     assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
@@ -141,7 +132,6 @@ def test_a_long_line_is_cut_between_words() -> None:
     assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -164,7 +154,6 @@ def test_an_identifier_that_no_message_contains_is_named(query: str, named: str)
     assert COUNTER.text(shown) <= 200
 
 
-@pytest.mark.requirement("S2.51")
 def test_the_messages_come_before_the_note_about_identifiers() -> None:
     """Where a quarter of the tokens is too little for the note, it is left out; nothing found stays nothing."""
     shown = answer(found(HumanMessage("TUL-003", id="a")), "TUL-777", max_tokens=40, counter=COUNTER)

@@ -69,7 +69,6 @@ def counting_graph() -> Any:
     return builder.add_edge(START, "write").add_edge("write", END).compile()
 
 
-@pytest.mark.requirement("S1.12")
 def test_the_prompt_holds_what_the_request_knows() -> None:
     """Conversation, size, and where there are such: the earlier record, the focus, the defect."""
     system, human = request().prompt()
@@ -84,7 +83,6 @@ def test_the_prompt_holds_what_the_request_knows() -> None:
     assert "rejected (no_summary_tags)" in full
 
 
-@pytest.mark.requirement("S1.14", "S1.20")
 def test_the_prompt_asks_for_the_five_sections() -> None:
     """And says that the conversation is data."""
     sections = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
@@ -92,7 +90,6 @@ def test_the_prompt_asks_for_the_five_sections() -> None:
     assert "Do not answer it" in FIVE_SECTIONS.system
 
 
-@pytest.mark.requirement("S1.12")
 def test_braces_mean_nothing() -> None:
     """Text of the conversation is put in as it is."""
     odd = "{0} {name} {{x}} %s $y {"
@@ -100,7 +97,6 @@ def test_braces_mean_nothing() -> None:
     assert text.count(odd) == 4
 
 
-@pytest.mark.requirement("S1.45")
 @both
 def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
     """Text, usage, name and finish reason come back; the call is hidden from streams."""
@@ -119,7 +115,6 @@ def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
     assert seen[0].get("tags") == ["nostream", "compaction"]
 
 
-@pytest.mark.requirement("S3.1")
 @both
 def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     """Its last message is the reply."""
@@ -129,7 +124,6 @@ def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     assert summary_text(ask(summarizer, request())) == "2"
 
 
-@pytest.mark.requirement("S3.1")
 @both
 def test_a_chain_may_answer_in_text(ask: Ask) -> None:
     """Anything that is no message is taken as content."""
@@ -140,7 +134,6 @@ def test_a_chain_may_answer_in_text(ask: Ask) -> None:
     assert summary_text(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
 
 
-@pytest.mark.requirement("S0.28")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -159,7 +152,6 @@ def test_the_finish_reason_is_found_under_every_name(answer: AIMessage, reason: 
     assert summarizer_of(ScriptedModel(replies=[answer])).summarize(request()).finish_reason == reason
 
 
-@pytest.mark.requirement("S0.28")
 def test_calls_are_told_even_where_they_are_malformed() -> None:
     """Either kind means that the model went on working."""
     broken = AIMessage("", invalid_tool_calls=[{"name": "read", "args": "{", "id": "a", "error": None}])
@@ -168,7 +160,6 @@ def test_calls_are_told_even_where_they_are_malformed() -> None:
         assert reply.has_tool_calls is called
 
 
-@pytest.mark.requirement("S0.49")
 def test_who_may_be_a_summarizer() -> None:
     """`digest` is the digest; an object of the protocol is taken as it is; all else is refused by name."""
     own = ReplyingSummarizer(Reply(content=GOOD))
@@ -180,7 +171,6 @@ def test_who_may_be_a_summarizer() -> None:
             summarizer_of(wrong)
 
 
-@pytest.mark.requirement("S3.23")
 @both
 def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     """Without a model, the same each time; its record goes into the next one's request."""
@@ -194,14 +184,12 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     assert "order-4711" in str(again.content)
 
 
-@pytest.mark.requirement("S3.23")
 @both
 def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
     """It is never empty."""
     assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
 
 
-@pytest.mark.requirement("S3.23")
 @both
 def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     """And hands its record on."""
@@ -216,7 +204,6 @@ def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     assert bare.content == "6 earlier messages are no longer in view."
 
 
-@pytest.mark.requirement("S0.22")
 def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
     """On a thread of its own."""
     assert bounded(lambda: threading.current_thread().daemon, 10)
@@ -231,7 +218,6 @@ def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
         assert caught.value is error
 
 
-@pytest.mark.requirement("S0.22")
 def test_a_stalled_call_is_left_behind() -> None:
     """The error names the setting."""
     release = threading.Event()
@@ -240,7 +226,6 @@ def test_a_stalled_call_is_left_behind() -> None:
     release.set()
 
 
-@pytest.mark.requirement("S0.22")
 async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> None:
     """A time-out of the call's own stays its own."""
 
@@ -256,7 +241,6 @@ async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> N
         assert caught.value is error
 
 
-@pytest.mark.requirement("S0.22")
 async def test_a_stalled_async_call_is_cancelled() -> None:
     """By time-out and by the turn's own cancellation alike."""
     ended: list[str] = []
@@ -281,7 +265,6 @@ async def test_a_stalled_async_call_is_cancelled() -> None:
     assert ended == ["ended", "ended"]
 
 
-@pytest.mark.requirement("S3.1")
 async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
     """Not LangChain's run, with thread id and checkpointer; other context variables, such as a trace's span, are."""
     MARK.set("the turn's")

@@ -21,7 +21,6 @@ def ordinary(line: str) -> bool:
     return is_capitalized_word(line.replace("<", "", 1).replace(">", "", 1), start, end)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "line",
     [
@@ -39,7 +38,6 @@ def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str) -
     assert ordinary(line)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     "line",
     [
@@ -61,7 +59,6 @@ def test_a_code_is_not(line: str) -> None:
     assert not ordinary(line)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("text", "part", "whole"),
     [
@@ -83,7 +80,6 @@ def test_an_identifier_is_found_as_a_whole(text: str, part: str, *, whole: bool)
     assert contains_whole(text, part) is whole
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -102,7 +98,6 @@ def test_identifiers_have_a_digit_a_joining_mark_or_capitals_alone(text: str, fo
     assert [(text[start:end], name) for start, end, name in spans(text)] == [(name, name) for name in found]
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_identifier_is_worth_what_its_shape_tells() -> None:
     """The order is: dates, paths, ids, codes, quantities, joined words, words in capitals, points in time."""
     falling = [
@@ -121,7 +116,6 @@ def test_an_identifier_is_worth_what_its_shape_tells() -> None:
     assert found == sorted(set(found), reverse=True)
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(
     ("key", "is_id", "is_name"),
     [

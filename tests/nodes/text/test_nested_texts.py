@@ -7,7 +7,6 @@ from langgraph_compaction.nodes.text.nested_texts import map_texts, nested_texts
 VALUE: dict[str, Any] = {"a": "x", "b": ["y", 7, None, {"c": "z", "id": "x"}], "id": ["x"]}
 
 
-@pytest.mark.requirement("B3")
 @pytest.mark.parametrize(
     ("value", "found"),
     [("x", ["x"]), ("", [""]), (7, []), (None, []), ({}, []), (VALUE, ["x", "y", "z", "x", "x"]), ([["x"]], ["x"])],
@@ -17,7 +16,6 @@ def test_every_text_inside_a_value_is_found_in_order(value: Any, found: list[str
     assert nested_texts(value) == found
 
 
-@pytest.mark.requirement("B3")
 def test_every_text_is_changed_but_under_the_keys_that_are_left_out() -> None:
     """The copy has the same shape; the value given is not changed."""
     before = repr(VALUE)

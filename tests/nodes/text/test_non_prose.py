@@ -5,7 +5,6 @@ import pytest
 from langgraph_compaction.nodes.text.non_prose import is_call, is_data, is_repetitive, is_transcript
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -22,7 +21,6 @@ def test_labeled_turns_and_quoting_tags_are_a_transcript(text: str) -> None:
     assert is_transcript(text)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -38,7 +36,6 @@ def test_a_summary_that_names_the_sides_is_none(text: str) -> None:
     assert not is_transcript(text)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -55,7 +52,6 @@ def test_a_tool_call_is_no_summary(text: str) -> None:
     assert is_call(text)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -76,7 +72,6 @@ CODE = "import os\nreturn x\n"
 """Two lines of 17 characters that are code."""
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -96,7 +91,6 @@ def test_code_and_data_are_no_summary(text: str) -> None:
     assert is_data(text)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize(
     "text",
     [
@@ -117,21 +111,18 @@ def test_a_summary_with_some_code_is_none(text: str) -> None:
 PROSE = "".join(f"{number}. Parcel {number * number + 7} went to shop {number * 37 % 101}. " for number in range(40))
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("text", ["ha " * 100, f"{PROSE}{'and so on, ' * 40}", f"{'the end. ' * 100}{PROSE}"])
 def test_a_loop_is_no_summary(text: str) -> None:
     """A loop is a text whose whole, beginning or end repeats itself."""
     assert is_repetitive(text)
 
 
-@pytest.mark.requirement("S0.24")
 @pytest.mark.parametrize("text", ["", "ok", PROSE, "The order is open."])
 def test_a_list_of_similar_lines_is_no_loop(text: str) -> None:
     """Each line has other content."""
     assert not is_repetitive(text)
 
 
-@pytest.mark.requirement("S0.24")
 def test_a_short_text_is_judged_from_its_first_character() -> None:
     """A text of at most 400 characters is no loop if only the text behind its first character is one."""
     text = "Xq" + "ha " * 24

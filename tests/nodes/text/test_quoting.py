@@ -12,7 +12,6 @@ from langgraph_compaction.nodes.text.quoting import (
 )
 
 
-@pytest.mark.requirement("S2.31")
 @pytest.mark.parametrize(
     ("text", "limit", "line"),
     [
@@ -30,7 +29,6 @@ def test_a_text_of_others_stands_on_one_line(text: str, limit: int | None, line:
     assert one_line(text, limit) == line
 
 
-@pytest.mark.requirement("S4.38")
 @pytest.mark.parametrize(
     ("text", "limit", "expected"),
     [
@@ -48,13 +46,11 @@ def test_a_text_is_cut_at_the_end_of_a_word(text: str, limit: int, expected: str
     assert len(expected) <= limit
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_value_with_a_space_shows_where_it_ends() -> None:
     """A value with a space is in quotes; a value of one word is not."""
     assert [quoted_if_spaced(value) for value in ("KX-1", 'Mia "M" Li')] == ["KX-1", "\"Mia 'M' Li\""]
 
 
-@pytest.mark.requirement("S2.36")
 @pytest.mark.parametrize(
     ("text", "own"),
     [
@@ -73,7 +69,6 @@ def test_code_and_quoted_lines_are_not_a_users_own_words(text: str, own: str) ->
     assert " ".join(without_quotations(text).split()) == own
 
 
-@pytest.mark.requirement("S2.36")
 def test_code_and_text_together_are_the_whole_text() -> None:
     """Plain text stands before, between and after the blocks, even if it is empty."""
     parts = list(split_code("a```b```c~~~d"))
@@ -81,7 +76,6 @@ def test_code_and_text_together_are_the_whole_text() -> None:
     assert list(split_code("```b```")) == [(False, ""), (True, "```b```"), (False, "")]
 
 
-@pytest.mark.requirement("S1.21")
 @pytest.mark.parametrize(
     ("text", "found", "to_end"),
     [

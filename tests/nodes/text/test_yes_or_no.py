@@ -8,7 +8,6 @@ from langgraph_compaction.nodes.config.prompts import Language
 from langgraph_compaction.nodes.text.yes_or_no import NO, YES, yes_or_no
 
 
-@pytest.mark.requirement("S4.23")
 def test_every_language_of_the_settings_has_both() -> None:
     """And no word is both."""
     assert set(YES) == set(NO) == set(get_args(Language))
@@ -17,7 +16,6 @@ def test_every_language_of_the_settings_has_both() -> None:
     assert all(yes_or_no(word) is False for words in NO.values() for word in words)
 
 
-@pytest.mark.requirement("S4.24")
 @pytest.mark.parametrize(
     ("answer", "read"),
     [

@@ -24,26 +24,22 @@ def order(preset: str, task: TaskType) -> str:
     return "".join(short[name] for name in orders.of(task))
 
 
-@pytest.mark.requirement("S2.14", "S2.15", "S2.16")
 def test_the_orders_of_the_text() -> None:
     """Sliding window first, whatever the task."""
     assert [order("progressive", task) for task in TASKS] == ["skn", "sin", "sin", "sni", "sin"]
 
 
-@pytest.mark.requirement("S2.17", "S2.18")
 def test_mixed_and_unknown() -> None:
     """In all presets alike."""
     for preset in ("progressive", "progressive_chart", "progressive_pseudocode"):
         assert [order(preset, task) for task in ("mixed", "unknown")] == ["sni", "sin"]
 
 
-@pytest.mark.requirement("I6")
 def test_the_orders_of_the_flow_chart() -> None:
     """Each task has one strategy of its own."""
     assert [order("progressive_chart", task) for task in TASKS[:3]] == ["k", "i", "s"]
 
 
-@pytest.mark.requirement("I4", "I5", "S2.8")
 def test_the_orders_where_adaptive_is_not_enough_or_fails() -> None:
     """Those of the text, of the flow chart and of the pseudo code."""
     short = {name: letter for letter, name in NAMES.items()}
@@ -73,7 +69,6 @@ def applying(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     return asked
 
 
-@pytest.mark.requirement("S2.19")
 @pytest.mark.parametrize(
     ("applies", "asked"),
     [("sikn", ["s"]), ("kn", ["s", "k"]), ("n", ["s", "k", "n"]), ("i", ["s", "k", "n"])],
@@ -87,7 +82,6 @@ def test_the_first_that_applies_is_taken(monkeypatch: pytest.MonkeyPatch, applie
     assert [choice.name for choice in found] == ([names[-1]] if taken_one else [])
 
 
-@pytest.mark.requirement("S2.19")
 def test_one_that_takes_nothing_away_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it names must stay: the next one is asked."""
     names = applying(monkeypatch, *NAMES.values())
@@ -95,7 +89,6 @@ def test_one_that_takes_nothing_away_does_not_apply(monkeypatch: pytest.MonkeyPa
     assert names == ["sliding_window", "key_events", "incremental"]
 
 
-@pytest.mark.requirement("S2.9")
 def test_the_task_is_told_from_the_conversation_or_set() -> None:
     """Code begins with key events in the flow chart, analysis with importance."""
     chart: dict[str, Any] = {"preset": "progressive_chart"}
@@ -129,7 +122,6 @@ def wordy(count: int, *, said: int, answered: int) -> list[AnyMessage]:
     )
 
 
-@pytest.mark.requirement("S2.41", "S2.42", "S2.43")
 def test_the_next_one_is_tried_while_the_result_is_short() -> None:
     """Forty messages of ten words: the window leaves 126 tokens, and a summary of 20 belongs to them."""
     messages = wordy(40, said=10, answered=10)
@@ -137,7 +129,6 @@ def test_the_next_one_is_tried_while_the_result_is_short() -> None:
     assert taken(messages, demand(126 + 19)).name == "full"
 
 
-@pytest.mark.requirement("S2.7", "S2.43")
 def test_after_adaptive_only_window_and_importance_are_tried() -> None:
     """Each on what was left: thirty key events and five others, then nine of these."""
     messages = wordy(60, said=10, answered=10)
@@ -154,7 +145,6 @@ def test_after_adaptive_only_window_and_importance_are_tried() -> None:
     assert taken(messages, demand(after_events + 19), **chart).name == "full"
 
 
-@pytest.mark.requirement("S2.8", "S2.28", "S2.44")
 def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarized() -> None:
     """A long row of answers is no case for chunks; importance keeps five of them, key events too."""
     messages = [*talk(2)[1:], *numbered([AIMessage("I looked " + "about " * 30) for _ in range(14)])]
@@ -170,7 +160,6 @@ def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarize
     assert keys.name == "key_events"
 
 
-@pytest.mark.requirement("S2.28", "S2.53")
 def test_where_the_whole_is_asked_for_no_strategy_is() -> None:
     """As after 200 turns."""
     full = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0, summarize_all=True)
@@ -179,7 +168,6 @@ def test_where_the_whole_is_asked_for_no_strategy_is() -> None:
     assert taken(talk(40), ANYTHING).name == "sliding_window"
 
 
-@pytest.mark.requirement("S2.53")
 def test_what_came_before_stays_summarized() -> None:
     """A strategy that would leave without a summary does not undo the wish of the one before it."""
     messages = wordy(40, said=10, answered=10)

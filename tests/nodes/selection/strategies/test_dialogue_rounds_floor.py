@@ -4,7 +4,6 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan, plans
 
 
-@pytest.mark.requirement("S0.18")
 def test_the_plans_give_up_the_floor_last() -> None:
     """Five blocks and twelve rounds; then fewer blocks, then shorter fields, then fewer rounds, by halves."""
     found = list(plans(CompactionSettings(tool_blocks_keep_unread=False)))
@@ -16,7 +15,6 @@ def test_the_plans_give_up_the_floor_last() -> None:
     assert spared == [Plan(12, 5, 5, spare=True), Plan(12, 0, 5, spare=True), *found]
 
 
-@pytest.mark.requirement("S0.18")
 @pytest.mark.parametrize(("floor", "floors"), [(0, [0]), (1, [1]), (2, [2, 1]), (7, [7, 3, 1])])
 def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> None:
     """Down to one round, or none where none was asked for."""
@@ -24,13 +22,11 @@ def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> 
     assert list(dict.fromkeys(plan.floor for plan in found)) == floors
 
 
-@pytest.mark.requirement("S0.39")
 def test_no_block_is_kept_where_none_is_asked_for() -> None:
     """Zero blocks stay zero in every plan."""
     assert {plan.blocks for plan in plans(CompactionSettings(tool_blocks_keep_recent=0))} == {0}
 
 
-@pytest.mark.requirement("S0.18")
 def test_a_summary_of_all_keeps_neither_rounds_nor_blocks() -> None:
     """With the scope `all`, the plans differ only in the results that the model has not read, and in cut fields."""
     found = list(plans(CompactionSettings(summary_scope="all")))

@@ -43,7 +43,6 @@ def conversation(rounds: int) -> list[AnyMessage]:
     return [*said, asks("last", origin="JFK"), result("last", FLIGHTS)]
 
 
-@pytest.mark.requirement("S3.23")
 @given(messages=histories(), share=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
 @settings(deadline=None, max_examples=60)
 def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], share: float) -> None:
@@ -55,7 +54,6 @@ def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], sh
         return
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
     """Each value with its key where its beginning alone would have lost the rest, and the line that says so."""
     messages = conversation(8)
@@ -68,7 +66,6 @@ def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
     assert last.text.count("HAT") > 5
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_result_that_is_waited_for_stays_whole_if_all_facts_fit_beside_it() -> None:
     """The words of the result are worth more than the old steps for which the summary then has no room."""
     summary, *_, last = compact_messages(conversation(12), max_tokens=820, preset="faithful")
@@ -77,7 +74,6 @@ def test_a_result_that_is_waited_for_stays_whole_if_all_facts_fit_beside_it() ->
     assert "I looked at booking 11." not in summary.text
 
 
-@pytest.mark.requirement("S3.23")
 def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     """The row and the field that the user named stay where the result that the model waits for is shortened."""
     rows = [{"lamp": f"LMP{n:03}", "weight": 1_000 + n, "warranty": 3_000 + n} for n in range(60)]
@@ -93,7 +89,6 @@ def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     assert "LMP059" not in shown
 
 
-@pytest.mark.requirement("S3.23")
 def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
     """From the first message to the last."""
     messages = conversation(8)
@@ -102,7 +97,6 @@ def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
     assert all(f"booking_id BK{number:03}Q" in text for number in range(8))
 
 
-@pytest.mark.requirement("S3.23")
 def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     """More of them, the more room there is; and a tool block stays whole."""
     messages = numbered(conversation(30))
@@ -115,7 +109,6 @@ def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     assert kept[-1] > 40
 
 
-@pytest.mark.requirement("S3.23")
 def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
     """It would take room of the list and is in no request."""
     messages = conversation(8)
@@ -125,7 +118,6 @@ def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
     assert total(COUNTER, found) <= total(COUNTER, messages) // 2
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("budget", "bound", "calls"), [(0.25, 0.8, 0.65), (0.5, 0.96, 0.93)])
 def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float, calls: float) -> None:
     """On runs that no figure was chosen on; every context within its cap, every pair whole."""
@@ -144,7 +136,6 @@ def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float
 HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
 
 
-@pytest.mark.requirement("S3.23")
 def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
     """A list of a few sentences comes back as its open question, and not as an error."""
     question = HumanMessage("And what did you say about the fee for the second bag?")
@@ -159,7 +150,6 @@ def chooser(messages: list[AnyMessage]) -> Selector:
     return Selector(Transcript(numbered(messages)), FAITHFUL, Meter(WORDS, 0))
 
 
-@pytest.mark.requirement("S3.23")
 def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> None:
     """The tails range from the longest that fits the aim to only the messages that must stay."""
     messages: list[AnyMessage] = [user("one two"), AIMessage("three four"), asks("a"), result("a"), AIMessage("five")]
@@ -173,7 +163,6 @@ def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> Non
     assert {len(choice.drop) for choice in faithful(selector, less)} == {1, 2, 4, 5}
 
 
-@pytest.mark.requirement("S3.23")
 @pytest.mark.parametrize(("missing", "first"), [(0, 0), (1, 1)])
 def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int) -> None:
     """If the aim is one token smaller than all messages, the best choice removes one message."""
@@ -183,7 +172,6 @@ def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int)
     assert len(next(faithful(selector, demand)).drop) == first
 
 
-@pytest.mark.requirement("S3.23", "S4.40")
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
     """The last three choices fill half of the aim and all of it beside a summary, and all of it without a summary."""
     messages = [*conversation(3)]

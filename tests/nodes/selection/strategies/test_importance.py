@@ -38,7 +38,6 @@ GOLDEN: list[tuple[AnyMessage, float, bool]] = [
 ]
 
 
-@pytest.mark.requirement("S2.22", "S2.24")
 @pytest.mark.parametrize(("message", "points", "key"), GOLDEN)
 def test_the_golden_vectors(message: AnyMessage, points: float, key: bool) -> None:
     """Scores and key events as the original computes them."""
@@ -46,7 +45,6 @@ def test_the_golden_vectors(message: AnyMessage, points: float, key: bool) -> No
     assert (score(message, settings), is_key(message, settings)) == (points, key)
 
 
-@pytest.mark.requirement("B12", "S2.22")
 @pytest.mark.parametrize(
     ("message", "points"),
     [
@@ -68,7 +66,6 @@ def test_the_usual_scores(message: AnyMessage, points: float) -> None:
     assert score(message, CompactionSettings()) == points
 
 
-@pytest.mark.requirement("B13")
 @pytest.mark.parametrize(
     "text",
     ["prefixed terrors, unfixable", "debugger"[:3] + "accle", "the incompleteness", "mustard and unimportantly"],
@@ -78,13 +75,11 @@ def test_words_in_latin_letters_count_as_whole_words_only(text: str) -> None:
     assert score(AIMessage(text + LONG), CompactionSettings()) == 2.0
 
 
-@pytest.mark.requirement("S2.22")
 def test_words_stand_beside_chinese_without_a_blank() -> None:
     """There are none between words there."""
     assert score(AIMessage("修复了error了" + LONG), CompactionSettings(keyword_languages=("en",))) == 4.5
 
 
-@pytest.mark.requirement("S2.22")
 @pytest.mark.parametrize("text", ["<Pin> keep this", "!!!COMPLETE!!!", "!!!SUMMARY!!!"])
 def test_markers_count_only_by_their_author(text: str) -> None:
     """What a tool says is neither a pin nor a marker."""
@@ -93,7 +88,6 @@ def test_markers_count_only_by_their_author(text: str) -> None:
     assert not is_key(tool(text + LONG), settings)
 
 
-@pytest.mark.requirement("S2.46", "S2.22")
 @pytest.mark.parametrize(("threshold", "left"), [(2.0, 0), (2.1, 5)])
 def test_the_threshold_is_inclusive(threshold: float, left: int) -> None:
     """An answer of 2.0 points stays at 2.0, and may leave at 2.1."""
@@ -103,7 +97,6 @@ def test_the_threshold_is_inclusive(threshold: float, left: int) -> None:
     assert CompactionSettings().importance_score_threshold == 3.0
 
 
-@pytest.mark.requirement("S2.23", "B8")
 @pytest.mark.parametrize("keep", [0, 4, 5, 9])
 def test_the_newest_low_ones_stay_too(keep: int) -> None:
     """Five by default; what stays is not summarized, and nothing changes its place."""
@@ -115,21 +108,18 @@ def test_the_newest_low_ones_stay_too(keep: int) -> None:
     assert dropped("importance", messages) == low[:5]
 
 
-@pytest.mark.requirement("S2.22")
 @pytest.mark.parametrize(("count", "left"), [(9, 0), (10, 5)])
 def test_not_in_a_short_talk(count: int, left: int) -> None:
     """Ten messages are the fewest."""
     assert len(dropped("importance", talk(count), importance_keep_low=0)) == left
 
 
-@pytest.mark.requirement("S2.22")
 def test_not_where_nothing_is_low() -> None:
     """Or no more than stay anyway."""
     assert selected("importance", talk(20, reply="修复错误")) is None
     assert selected("importance", talk(10)) is None
 
 
-@pytest.mark.requirement("B12")
 def test_a_block_counts_as_a_whole() -> None:
     """By its best message: the call of a result that matters stays with it."""
     plain, telling = [asks("a"), result("a", "plain" + LONG)], [asks("b"), result("b", "it failed" + LONG)]
@@ -137,7 +127,6 @@ def test_a_block_counts_as_a_whole() -> None:
     assert dropped("importance", messages, importance_keep_low=0) == [0, 1, 5, 7, 9, 11]
 
 
-@pytest.mark.requirement("B12")
 def test_the_call_of_a_result_that_matters_is_none_of_the_newest_low_ones() -> None:
     """The call stays with its block, and does not count toward `importance_keep_low`."""
     telling: list[AnyMessage] = [asks("b"), result("b", "it failed" + LONG)]
@@ -145,7 +134,6 @@ def test_the_call_of_a_result_that_matters_is_none_of_the_newest_low_ones() -> N
     assert dropped("importance", messages, importance_keep_low=2) == [2, 4, 6]
 
 
-@pytest.mark.requirement("B8")
 def test_an_earlier_summary_is_absorbed_and_never_counts_as_low() -> None:
     """Or there would be two; alone it is nothing to summarize."""
     earlier = summary_message("before", "c")

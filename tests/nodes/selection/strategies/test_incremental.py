@@ -18,7 +18,6 @@ def sizes(messages: list[AnyMessage], **chosen: Any) -> list[int]:
     return [] if found is None else [len(part) for part in found.sections]
 
 
-@pytest.mark.requirement("S2.26", "S2.47")
 @pytest.mark.parametrize(
     ("count", "chunks", "left"), [(40, [], 40), (41, [20, 20], 1), (60, [20, 20], 20), (61, [20, 20, 20], 1)]
 )
@@ -29,7 +28,6 @@ def test_the_golden_vectors(count: int, chunks: list[int], left: int) -> None:
     assert count - len(dropped("incremental", messages, **LITERAL)) == left
 
 
-@pytest.mark.requirement("B10", "I10", "S2.47")
 @pytest.mark.parametrize(
     ("turns", "chunks"), [(40, []), (41, [2, 40]), (59, [38, 40]), (60, [40, 40]), (61, [2, 40, 40])]
 )
@@ -40,7 +38,6 @@ def test_turns_from_the_end_leave_a_full_chunk(turns: int, chunks: list[int]) ->
     assert len(messages) - len(dropped("incremental", messages)) == (40 if chunks else 2 * turns)
 
 
-@pytest.mark.requirement("S2.57")
 def test_other_chunks() -> None:
     """Of two turns, whatever a turn holds; what stands before the first user message belongs to the first."""
     turn = [HumanMessage("q"), asks("a", "b"), result("a"), result("b"), AIMessage("so")]
@@ -50,7 +47,6 @@ def test_other_chunks() -> None:
     assert sizes(messages, incremental_summary_chunk_size=3) == []
 
 
-@pytest.mark.requirement("S2.26")
 def test_the_sections_are_what_leaves_in_order() -> None:
     """The earlier summary is in the first; a block over an edge stays whole."""
     messages: list[AnyMessage] = [summary_message("before", "c"), *text_rounds(1), *text_rounds(6)]

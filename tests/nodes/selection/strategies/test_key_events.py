@@ -9,7 +9,6 @@ from tests.histories import asks, meta, result
 from tests.nodes.selection.strategies.selecting import LONG, dropped, selected, talk
 
 
-@pytest.mark.requirement("S2.24")
 @pytest.mark.parametrize(
     ("message", "key"),
     [
@@ -33,7 +32,6 @@ def test_what_is_a_key_event(message: AnyMessage, key: bool) -> None:
     assert is_key(message, CompactionSettings()) is key
 
 
-@pytest.mark.requirement("S2.24", "S2.25")
 @pytest.mark.parametrize(("keep", "left"), [(0, 10), (4, 6), (5, 5), (10, 0)])
 def test_the_rest_leaves_but_for_its_newest(keep: int, left: int) -> None:
     """Five of them stay by default."""
@@ -43,7 +41,6 @@ def test_the_rest_leaves_but_for_its_newest(keep: int, left: int) -> None:
     assert len(dropped("key_events", messages)) == 5
 
 
-@pytest.mark.requirement("S2.24")
 def test_it_is_summarized() -> None:
     """And nothing that stays is."""
     found = selected("key_events", talk(20))
@@ -51,14 +48,12 @@ def test_it_is_summarized() -> None:
     assert found.summarize is True
 
 
-@pytest.mark.requirement("S2.24")
 def test_the_results_of_a_call_stay_with_it() -> None:
     """A plain result is no event by itself."""
     messages = [*talk(8)[1:], asks("a", "b"), result("a", "plain" + LONG), result("b"), AIMessage("so")]
     assert dropped("key_events", messages, key_events_keep_other=0) == [1, 3, 5, 7, 11]
 
 
-@pytest.mark.requirement("S2.24")
 @pytest.mark.parametrize(("count", "left"), [(9, 0), (10, 5)])
 def test_not_in_a_short_talk(count: int, left: int) -> None:
     """Ten messages are the fewest."""

@@ -48,14 +48,12 @@ def worked(rounds: int, blocks: int = 2) -> list[AnyMessage]:
     ]
 
 
-@pytest.mark.requirement("S4.7", "S4.28", "I16")
 def test_two_rounds_are_kept_by_default() -> None:
     """With every tool block in them."""
     assert selected(worked(5)).drop == frozenset(range(18))
     assert CompactionSettings(preset="recent_rounds").recent_rounds_keep == 2
 
 
-@pytest.mark.requirement("S4.7")
 @pytest.mark.parametrize(("keep", "dropped"), [(1, 24), (3, 12), (4, 6), (5, 0), (9, 0)])
 def test_another_number_of_rounds(keep: int, dropped: int) -> None:
     """All of them, where there are no more."""
@@ -64,7 +62,6 @@ def test_another_number_of_rounds(keep: int, dropped: int) -> None:
     assert found.floor == min(keep, 5)
 
 
-@pytest.mark.requirement("S4.4", "S4.15", "S4.17")
 def test_the_current_input_stands_behind_the_rounds() -> None:
     """The system prompt before them; an input that is unanswered is none of the rounds, nor is what it began."""
     messages = [SystemMessage("system"), *text_rounds(5), user("now?")]
@@ -73,7 +70,6 @@ def test_the_current_input_stands_behind_the_rounds() -> None:
     assert selected(messages).drop == frozenset(range(1, 7))
 
 
-@pytest.mark.requirement("S4.40", "B15")
 @pytest.mark.parametrize(("ceiling", "kept"), [(1_000, 2), (225, 2), (224, 1), (115, 1), (114, 0)])
 def test_fewer_rounds_are_kept_while_they_do_not_fit(ceiling: int, kept: int) -> None:
     """One at last, and then the current input alone."""
@@ -83,7 +79,6 @@ def test_fewer_rounds_are_kept_while_they_do_not_fit(ceiling: int, kept: int) ->
     assert found.tokens <= ceiling
 
 
-@pytest.mark.requirement("S4.40")
 def test_of_a_round_that_is_too_large_less_is_kept() -> None:
     """Fewer of its blocks, then shorter fields; a question that waits stays to the last."""
     messages = [user("now?"), *tool_blocks(9, content="word " * 100)]
@@ -93,7 +88,6 @@ def test_of_a_round_that_is_too_large_less_is_kept() -> None:
     assert found.tokens <= 60
 
 
-@pytest.mark.requirement("B14")
 @pytest.mark.parametrize("messages", [text_rounds(2), text_rounds(1), [user("now?")]])
 def test_no_more_than_the_rounds_that_stay_are_nothing_to_compact(messages: list[AnyMessage]) -> None:
     """The original made a summary of them all."""
@@ -101,7 +95,6 @@ def test_no_more_than_the_rounds_that_stay_are_nothing_to_compact(messages: list
     assert selected(messages, **LITERAL).drop == frozenset()
 
 
-@pytest.mark.requirement("B15")
 def test_two_messages_are_a_round_where_that_is_wanted() -> None:
     """As the original counted: the newest six messages of twenty are three rounds."""
     found = selected(text_rounds(10), **LITERAL)
@@ -109,7 +102,6 @@ def test_two_messages_are_a_round_where_that_is_wanted() -> None:
     assert selected([*text_rounds(10), user("now?")], **LITERAL).drop == frozenset(range(14))
 
 
-@pytest.mark.requirement("B15")
 @pytest.mark.parametrize(("ceiling", "kept"), [(330, 6), (329, 4), (220, 4), (219, 2)])
 def test_pairs_of_messages_that_do_not_fit_leave_as_pairs(ceiling: int, kept: int) -> None:
     """If the newest six messages do not fit, the strategy keeps four of them, even if five of them would fit."""
@@ -117,14 +109,12 @@ def test_pairs_of_messages_that_do_not_fit_leave_as_pairs(ceiling: int, kept: in
     assert selected(messages, up_to(ceiling), **LITERAL).drop == frozenset(range(10 - kept))
 
 
-@pytest.mark.requirement("B15")
 def test_even_so_no_block_is_broken() -> None:
     """A result at the edge brings its call along."""
     messages = [*text_rounds(4), user("go"), asks("a", "b"), result("a"), result("b"), *text_rounds(2)]
     assert selected(messages, **LITERAL).drop == frozenset(range(9))
 
 
-@pytest.mark.requirement("S4.13", "I20")
 def test_the_golden_figures_of_the_original() -> None:
     """Ten rounds of 500 tokens become seven messages of 180: 64 % saved."""
     counter = named_counter("chars/2")
@@ -147,13 +137,11 @@ def test_the_golden_figures_of_the_original() -> None:
     assert told.saved_ratio == pytest.approx(0.64)
 
 
-@pytest.mark.requirement("S2.36")
 def test_pins_stay() -> None:
     """Wherever they stand."""
     assert 0 not in selected([pinned("never push"), *text_rounds(6)]).drop
 
 
-@pytest.mark.requirement("S4.7")
 @given(histories())
 def test_any_history_keeps_what_must_stay_and_whole_blocks(messages: list[AnyMessage]) -> None:
     """In both ways of counting."""

@@ -38,7 +38,6 @@ def hundreds(count: int) -> list[AnyMessage]:
     return [message for _ in range(count) for message in (user(HUNDRED), AIMessage(HUNDRED))]
 
 
-@pytest.mark.requirement("C6")
 @pytest.mark.parametrize(("keep", "kept"), [(1, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1_000, 10), (9_999, 20)])
 def test_the_cut_is_where_so_many_tokens_are_reached(keep: int, kept: int) -> None:
     """At a user message or within a turn, at an assistant's."""
@@ -47,13 +46,11 @@ def test_the_cut_is_where_so_many_tokens_are_reached(keep: int, kept: int) -> No
     assert found.floor == kept // 2
 
 
-@pytest.mark.requirement("C6")
 def test_twenty_thousand_are_kept_by_default() -> None:
     """As the original does."""
     assert selected(hundreds(200)).drop == frozenset(range(200))
 
 
-@pytest.mark.requirement("B43")
 def test_a_result_never_begins_what_stays() -> None:
     """The cut moves behind it; a block whose result would stay leaves whole or not at all."""
     messages = [*hundreds(2), user("go"), asks("a"), result("a", HUNDRED), AIMessage(HUNDRED), *hundreds(1)]
@@ -62,7 +59,6 @@ def test_a_result_never_begins_what_stays() -> None:
     assert not isinstance(numbered(messages)[7], ToolMessage)
 
 
-@pytest.mark.requirement("B15")
 def test_in_a_small_window_the_aim_is_what_is_kept() -> None:
     """The system prompt and the summary taken off: half of the room, where the target ratio is a half."""
     small = replace(ANYTHING, before=2_000, ceiling=999, aim=505, summary=50)
@@ -71,7 +67,6 @@ def test_in_a_small_window_the_aim_is_what_is_kept() -> None:
     assert found.tokens + small.summary <= small.aim + 100
 
 
-@pytest.mark.requirement("B15")
 def test_less_is_kept_where_one_large_message_takes_the_room() -> None:
     """A half, a quarter, and then what must stay."""
     large = replace(ANYTHING, before=3_000, ceiling=600, aim=500, summary=50)
@@ -84,7 +79,6 @@ def test_less_is_kept_where_one_large_message_takes_the_room() -> None:
     assert set(found.clip) == {8}
 
 
-@pytest.mark.requirement("B43")
 @given(histories())
 def test_any_history_keeps_what_must_stay_and_begins_with_no_result(messages: list[AnyMessage]) -> None:
     """Whatever is kept of it."""

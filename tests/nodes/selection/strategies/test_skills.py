@@ -37,7 +37,6 @@ def dropped(messages: Sequence[AnyMessage], **chosen: Any) -> frozenset[int]:
     return found.drop
 
 
-@pytest.mark.requirement("S1.27", "S1.28")
 @pytest.mark.parametrize("kind", ["skill_prompt", "skill_metadata"])
 def test_skills_leave_from_the_protected_rounds_too(kind: str) -> None:
     """The application can give them again; another meta message stays in its round."""
@@ -48,14 +47,12 @@ def test_skills_leave_from_the_protected_rounds_too(kind: str) -> None:
     assert broken_invariant(found, after, Bounds(before=10**9, ceiling=10**9), floor=12) is None
 
 
-@pytest.mark.requirement("S0.19")
 def test_skills_beyond_the_rounds_take_nobodys_place() -> None:
     """They are none of the five user messages that are kept before the floor."""
     messages = [*text_rounds(5), skill(), *text_rounds(12)]
     assert dropped(messages) == {10}
 
 
-@pytest.mark.requirement("S1.27")
 def test_a_skill_that_the_model_has_not_read_yet_stays() -> None:
     """As results do, where there is room for them."""
     messages = [user("u"), asks("a"), result("a"), skill()]
@@ -64,7 +61,6 @@ def test_a_skill_that_the_model_has_not_read_yet_stays() -> None:
     assert 3 not in keeps(selector(messages), Plan(12, 5, 5))
 
 
-@pytest.mark.requirement("S1.27")
 def test_a_pinned_skill_and_one_in_the_header_stay() -> None:
     """Pins and system messages stand before everything."""
     header = SystemMessage("skills", additional_kwargs={"compaction": {"kind": "skill_metadata"}})

@@ -11,14 +11,12 @@ from tests.histories import asks, meta, numbered, result
 from tests.nodes.selection.strategies.selecting import dropped, selected, selector, talk
 
 
-@pytest.mark.requirement("S2.20", "S2.45")
 @pytest.mark.parametrize(("count", "compressed"), [(8, 0), (18, 0), (19, 0), (20, 11), (21, 11), (22, 13)])
 def test_the_newest_nine_stay_from_nineteen_messages_on(count: int, compressed: int) -> None:
     """The golden vectors; neither system messages nor the question that a talk of an odd number ends with count."""
     assert dropped("sliding_window", talk(count)) == list(range(1, compressed + 1))
 
 
-@pytest.mark.requirement("S2.20")
 def test_of_a_talk_that_ends_with_an_answer_four_and_five_stay() -> None:
     """Four of the person, five of the model."""
     messages = talk(20)
@@ -43,7 +41,6 @@ QUOTA: list[tuple[Sequence[AnyMessage], dict[str, Any], list[int]]] = [
 """What leaves by the quota: of nine, all but the newest five of the model and four of all others."""
 
 
-@pytest.mark.requirement("S2.20", "I8")
 @pytest.mark.parametrize(("messages", "options", "left"), QUOTA)
 def test_by_the_quota_five_of_the_model_and_four_others_stay(
     messages: Sequence[AnyMessage], options: dict[str, Any], left: list[int]
@@ -52,7 +49,6 @@ def test_by_the_quota_five_of_the_model_and_four_others_stay(
     assert dropped("sliding_window", messages, sliding_window_quota=True, **options) == left
 
 
-@pytest.mark.requirement("S2.21")
 def test_what_leaves_is_summarized() -> None:
     """All of it, as one."""
     found = selected("sliding_window", talk(20))
@@ -60,7 +56,6 @@ def test_what_leaves_is_summarized() -> None:
     assert (found.summarize, found.sections) == (True, ())
 
 
-@pytest.mark.requirement("S2.57")
 @pytest.mark.parametrize(
     ("size", "count", "compressed"), [(3, 6, 0), (3, 7, 0), (3, 8, 5), (1, 2, 0), (1, 3, 0), (1, 4, 3)]
 )
@@ -69,7 +64,6 @@ def test_another_window(size: int, count: int, compressed: int) -> None:
     assert len(dropped("sliding_window", talk(count), sliding_window_size=size)) == compressed
 
 
-@pytest.mark.requirement("I8")
 def test_a_block_at_the_edge_stays_whole() -> None:
     """With its call and all of its results."""
     block = [asks("a", "b", "c"), result("a"), result("b"), result("c")]
@@ -79,7 +73,6 @@ def test_a_block_at_the_edge_stays_whole() -> None:
     assert dropped("sliding_window", messages) == list(range(17))
 
 
-@pytest.mark.requirement("I9")
 def test_system_messages_stay_wherever_they_stand() -> None:
     """And the newest user message, while it is unanswered."""
     messages = [*talk(12)[1:], SystemMessage("rules"), *talk(9)]
@@ -88,7 +81,6 @@ def test_system_messages_stay_wherever_they_stand() -> None:
     assert 10 not in dropped("sliding_window", numbered(waiting))
 
 
-@pytest.mark.requirement("S2.20")
 def test_a_message_between_a_call_and_its_result_is_no_part_of_the_block() -> None:
     """It leaves by its own age."""
     messages = [*talk(12)[1:], asks("a"), meta("note"), result("a"), *talk(8)[1:]]

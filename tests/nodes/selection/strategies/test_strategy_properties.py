@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage
@@ -24,7 +23,6 @@ DEMAND = Demand(before=10**6, ceiling=0, aim=0, summary=0)
 NAMES = ("adaptive", "sliding_window", "importance", "key_events", "incremental")
 
 
-@pytest.mark.requirement("S2.27")
 def test_what_each_strategy_keeps() -> None:
     """Of 25 questions with their answers: what matters and the newest, the last chunk, or nothing at all."""
     seen = selector(talk(50), incremental_chunk_unit="message", incremental_chunk_from="end")
@@ -43,7 +41,6 @@ def test_what_each_strategy_keeps() -> None:
         assert choice.summarize is True
 
 
-@pytest.mark.requirement("B1", "B8", "S2.26")
 @given(messages=histories(), unit=st.sampled_from(["turn", "message"]))
 def test_one_choice_that_leaves_blocks_whole(unit: str, messages: list[AnyMessage]) -> None:
     """One at most, summarized; what must stay stays; the sections are what leaves, each once and in order."""

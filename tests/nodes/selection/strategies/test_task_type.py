@@ -18,7 +18,6 @@ def calls(*names: str) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": name, "args": {}, "id": f"c{n}"} for n, name in enumerate(names)])
 
 
-@pytest.mark.requirement("S2.9", "S2.10", "S2.11")
 @pytest.mark.parametrize(
     ("messages", "kind"),
     [
@@ -37,7 +36,6 @@ def test_the_kind_that_most_messages_speak_for(messages: Sequence[AnyMessage], k
     assert task_type(messages) == kind
 
 
-@pytest.mark.requirement("S2.12")
 @pytest.mark.parametrize(
     "messages",
     [
@@ -52,7 +50,6 @@ def test_mixed_where_several_kinds_are_equal(messages: Sequence[AnyMessage]) -> 
     assert task_type([*messages, calls("write", "edit")]) == "code"
 
 
-@pytest.mark.requirement("S2.13", "S2.11")
 @pytest.mark.parametrize(
     "messages", [[], [HumanMessage("x" * 200)], [calls("book_reservation")], [SystemMessage("git code grep")]]
 )
@@ -61,7 +58,6 @@ def test_unknown_where_none_speaks(messages: Sequence[AnyMessage]) -> None:
     assert task_type(messages) == "unknown"
 
 
-@pytest.mark.requirement("B13")
 @pytest.mark.parametrize(
     "text", ["the target is digital", "a profile of findings", "they decode legitimate fdisk args"]
 )
@@ -73,7 +69,6 @@ def test_no_word_is_found_inside_another(text: str) -> None:
     )
 
 
-@pytest.mark.requirement("S2.9")
 def test_only_the_languages_that_are_asked_for() -> None:
     """Without Chinese, its words say nothing."""
     assert task_type([HumanMessage("修改文件" + LONG)], ["en"]) == "unknown"

@@ -13,7 +13,6 @@ from tests.nodes.runtime.test_engine import call
 from tests.nodes.selection.strategies.selecting import ANYTHING, selector
 
 
-@pytest.mark.requirement("S0.18")
 def test_with_fewer_rounds_than_configured_the_aim_is_to_be_reached() -> None:
     """While all twelve rounds stay, a result some way below the ceiling is enough."""
     small = call()
@@ -25,7 +24,6 @@ def test_with_fewer_rounds_than_configured_the_aim_is_to_be_reached() -> None:
     assert tried[-1][0] < 12
 
 
-@pytest.mark.requirement("S4.40")
 @pytest.mark.parametrize(
     ("blocks", "kept"), [(5, [5, 2, 1, 1, 0]), (2, [2, 1, 1, 0]), (1, [1, 1, 0]), (0, [0, 0, 0])]
 )
@@ -40,7 +38,6 @@ def test_a_round_that_does_not_fit_keeps_ever_fewer_blocks(blocks: int, kept: li
     assert [{4, 17} <= one.drop for one in found] == [False] * (len(kept) - 1) + [True]
 
 
-@pytest.mark.requirement("S4.40")
 def test_fields_are_cut_to_the_aim_before_the_newest_round_goes() -> None:
     """The first choices keep the newest block. The last choice keeps only the results that the model has not read."""
     goal = replace(ANYTHING, aim=100)

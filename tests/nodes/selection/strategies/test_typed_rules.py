@@ -63,7 +63,6 @@ def fitted(messages: Sequence[AnyMessage], tokens: int, **chosen: Any) -> Select
     return found
 
 
-@pytest.mark.requirement("S1.24", "S1.26", "C5")
 @pytest.mark.parametrize(("blocks", "kept"), [(1, 1), (3, 3), (4, 3), (9, 3)])
 def test_the_three_newest_results_stay(blocks: int, kept: int) -> None:
     """Earlier ones leave, each with its calls; fewer than three all stay."""
@@ -72,7 +71,6 @@ def test_the_three_newest_results_stay(blocks: int, kept: int) -> None:
     assert left(messages) == [0, *range(1 + gone, len(messages))]
 
 
-@pytest.mark.requirement("S1.29")
 @pytest.mark.parametrize(("answers", "kept"), [(4, 4), (5, 5), (6, 5), (20, 5)])
 def test_the_five_newest_answers_stay(answers: int, kept: int) -> None:
     """Counted without those that call tools: they go with their results."""
@@ -80,7 +78,6 @@ def test_the_five_newest_answers_stay(answers: int, kept: int) -> None:
     assert left(messages) == [0, 1, 2, *range(3 + answers - kept, 3 + answers)]
 
 
-@pytest.mark.requirement("S1.30")
 @pytest.mark.parametrize(("said", "kept"), [(4, 4), (5, 5), (6, 5), (20, 5)])
 def test_the_five_newest_user_messages_stay(said: int, kept: int) -> None:
     """Whatever else there is."""
@@ -88,7 +85,6 @@ def test_the_five_newest_user_messages_stay(said: int, kept: int) -> None:
     assert left(messages) == list(range(said - kept, said + 1))
 
 
-@pytest.mark.requirement("S1.23", "S1.27", "S1.28")
 @pytest.mark.parametrize("name", ["skill_prompt", "skill_metadata"])
 def test_every_skill_item_leaves(name: str) -> None:
     """The newest too, as long as the model has read it."""
@@ -96,7 +92,6 @@ def test_every_skill_item_leaves(name: str) -> None:
     assert left(messages) == [1, 3, 5]
 
 
-@pytest.mark.requirement("S1.27")
 def test_what_the_model_has_not_read_yet_stays() -> None:
     """A skill's prompt that was loaded just now would be gone before anyone has seen it."""
     messages = [user("u"), kind("skill_prompt"), asks("a"), result("a"), kind("skill_prompt")]
@@ -104,7 +99,6 @@ def test_what_the_model_has_not_read_yet_stays() -> None:
     assert left([kind("skill_prompt"), user("u")]) == [0, 1]
 
 
-@pytest.mark.requirement("S1.31", "S1.32", "S1.33")
 @pytest.mark.parametrize(
     "message",
     [
@@ -122,14 +116,12 @@ def test_a_type_without_a_rule_is_left_alone(message: AnyMessage) -> None:
     assert left([*[message] * 9, user("u"), AIMessage("done")]) == list(range(11))
 
 
-@pytest.mark.requirement("S1.31", "S1.32", "S1.33")
 def test_three_types_have_the_rule_none() -> None:
     """So that it holds for them whatever becomes of types without a rule."""
     none = [name for name, rule in TYPE_RULES.items() if rule.action == "none"]
     assert none == ["system_prompt", "subagent_strategy", "compaction_summary"]
 
 
-@pytest.mark.requirement("S1.34")
 def test_a_rule_of_none_skips_its_type() -> None:
     """The other types keep their rules."""
     messages = [*text_rounds(8), kind("skill_prompt"), AIMessage("done")]
@@ -138,7 +130,6 @@ def test_a_rule_of_none_skips_its_type() -> None:
     assert found == [0, 2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]
 
 
-@pytest.mark.requirement("S1.31", "S1.44")
 def test_no_rule_reaches_a_system_message() -> None:
     """It stands in the header, wherever it stands, and whatever it says that it is."""
     marked = SystemMessage("skill", additional_kwargs={"compaction": {"kind": "skill_prompt"}})
@@ -157,7 +148,6 @@ ALL_TYPES = [
 """Of each type with a rule of its own something that leaves: 0 to 2, the block 3 and 4, answers 11 and 12."""
 
 
-@pytest.mark.requirement("S1.22")
 def test_types_leave_from_the_lowest_priority_to_the_highest() -> None:
     """Results, skills' prompts, answers, skills' descriptions, user messages: each on top of those before."""
     found = drops(ALL_TYPES)
@@ -165,7 +155,6 @@ def test_types_leave_from_the_lowest_priority_to_the_highest() -> None:
     assert steps == [{3, 4}, {2}, {11, 12}, {1}, {0}]
 
 
-@pytest.mark.requirement("S1.25")
 @pytest.mark.parametrize("spare", [0, 1])
 def test_it_stops_after_the_first_type_that_is_enough(spare: int) -> None:
     """Where the request has come to what it may hold nothing more leaves, and no summary is written."""
@@ -181,7 +170,6 @@ def test_it_stops_after_the_first_type_that_is_enough(spare: int) -> None:
             assert chosen.summarize is (index == len(found) - 1)
 
 
-@pytest.mark.requirement("S1.35", "S1.37")
 def test_where_the_rules_are_not_enough_everything_leaves_for_a_summary() -> None:
     """The header stays and what the turn still needs, here the unanswered message."""
     messages = [SystemMessage("sys"), *ALL_TYPES, user("and now?")]
@@ -191,14 +179,12 @@ def test_where_the_rules_are_not_enough_everything_leaves_for_a_summary() -> Non
     assert chosen.summarize is True
 
 
-@pytest.mark.requirement("B1", "S1.24")
 def test_a_block_stays_whole_where_one_of_its_results_is_among_the_newest() -> None:
     """Of four parallel results three are the newest three: the fourth stays with them."""
     parallel = [asks("a", "b", "c", "d"), *(result(name) for name in "abcd")]
     assert left([user("u"), *tool_blocks(1), *parallel, AIMessage("done")]) == [0, 3, 4, 5, 6, 7, 8]
 
 
-@pytest.mark.requirement("S1.29")
 def test_calls_leave_with_their_results_only() -> None:
     """They are no answers: dropping all answers takes none of them, and a call without a result stays."""
     messages = [user("u"), asks("x"), user("stop"), AIMessage("ok"), *tool_blocks(4), AIMessage("done")]
@@ -207,7 +193,6 @@ def test_calls_leave_with_their_results_only() -> None:
     assert left(messages, type_rules={**rules, "tool_result": TypeRule(action="drop")}) == [0, 1, 2]
 
 
-@pytest.mark.requirement("S1.24")
 def test_a_result_that_says_what_it_is_follows_the_rule_of_that_type() -> None:
     """A skill that a tool loaded leaves with its call, and is none of the three newest results."""
     loaded = result("s", additional_kwargs={"compaction": {"kind": "skill_prompt"}})
@@ -215,7 +200,6 @@ def test_a_result_that_says_what_it_is_follows_the_rule_of_that_type() -> None:
     assert left(messages) == [*range(7), 9]
 
 
-@pytest.mark.requirement("S2.36")
 def test_what_must_stay_stays() -> None:
     """Pins, and the user message that has no answer yet."""
     messages = [pinned("keep"), *(user(f"said {n}") for n in range(9)), AIMessage("done"), user("now?"), meta("m")]
@@ -223,7 +207,6 @@ def test_what_must_stay_stays() -> None:
     assert left(messages, type_rules=rules) == [0, 10, 11, 12]
 
 
-@pytest.mark.requirement("S1.26", "S1.29", "S1.30")
 def test_rules_given_replace_those_of_their_types_only() -> None:
     """The others stay as they come, in a run's overrides too."""
     given_rule = TypeRule(action="truncate", keep_recent=1)
@@ -234,20 +217,17 @@ def test_rules_given_replace_those_of_their_types_only() -> None:
     assert left([user("u"), *tool_blocks(4), AIMessage("done")], type_rules=chosen.type_rules) == [0, 7, 8, 9]
 
 
-@pytest.mark.requirement("S1.34")
 def test_a_rule_for_no_type_names_the_nearest() -> None:
     """A slip of the pen is not silently without effect."""
     with pytest.raises(ValidationError, match=r"tool_resutl.*tool_result"):
         CompactionSettings(type_rules={"tool_resutl": TypeRule(action="drop")})
 
 
-@pytest.mark.requirement("S1.7")
 def test_nothing_to_take_is_no_choice() -> None:
     """A conversation within every rule is left to the last resort."""
     assert list(typed_rules(selector([user("u"), *tool_blocks(3), AIMessage("done")]), NOTHING_FITS)) == []
 
 
-@pytest.mark.requirement("B1")
 @given(histories())
 @settings(max_examples=60, deadline=None)
 def test_no_history_is_broken(messages: list[AnyMessage]) -> None:
@@ -260,7 +240,6 @@ def test_no_history_is_broken(messages: list[AnyMessage]) -> None:
             check_transition(messages, after)
 
 
-@pytest.mark.requirement("S1.35")
 @pytest.mark.parametrize(("space", "fits"), [(49, False), (50, True)])
 def test_room_is_kept_for_a_summary_that_is_owed(space: int, fits: bool) -> None:
     """Where a pinned text leaves with its message, a summary has to carry it on, whatever the rules need."""
