@@ -4,21 +4,22 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MULTILINE, Pattern
 
-from ..text.quoting import between_tags, without_quotations
+from ..text.quoting import between_tags, split_code
 from .message_marks import MARK, is_real_user, is_summary, marks
 from .tokens import TokenCounter, texts_of
 
-_INLINE_CODE = Pattern(r"`[^`\n]*+`")
+_QUOTATION = Pattern(r"^[^\S\n]*+>[^\n]*+|`[^`\n]*+`", MULTILINE)
 _TAG = Pattern("<pin>", IGNORE_CASE)
 
 
 def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounter) -> tuple[str, ...]:
     """Return the texts that a user pinned with `<Pin>`, oldest first, without repetitions, in at most `most` tokens.
 
-    Pins come from tags in real user messages, outside code and quotations, and from earlier summaries.
-    A text that does not fit into the remaining tokens is skipped.
+    Pins come from tags in real user messages, outside code and quotations, and from earlier summaries. What stands
+    between the tags is pinned as it was written, code and quotations included. A text that does not fit into the
+    remaining tokens is skipped.
     """
     kept: list[str] = []
     for text in dict.fromkeys(text for message in messages for text in pins_in(message)):
@@ -49,11 +50,22 @@ def leaves_pin_open(message: AnyMessage) -> bool:
 
 def _tagged(message: AnyMessage, *, to_end: bool) -> list[str]:
     """Return the texts between a message's tags; with `to_end` a last tag that is not closed encloses the rest."""
-    texts = texts_of(message)
+    texts = [text for text in texts_of(message) if text.strip()]  # a request leaves blank texts out
     if not any(map(_TAG.search, texts)):
         return []  # without a tag, skip the far slower search of a long text for code and quotations
-    own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts)
-    return between_tags(own, "pin", ignore_case=True, to_end=to_end)
+    own = "\n".join(map(_without_quotations, texts))
+    return between_tags("\n".join(texts), "pin", tags_of=own, ignore_case=True, to_end=to_end)
+
+
+def _without_quotations(text: str) -> str:
+    """Return the text with empty lines in place of code and quotations; its length does not change."""
+    lines = text.replace("\r", "\n")
+    parts = (_empty(part) if is_code else part for is_code, part in split_code(lines))
+    return _QUOTATION.sub(lambda found: _empty(found[0]), "".join(parts))
+
+
+def _empty(text: str) -> str:
+    return "\n" * len(text)
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:

@@ -76,13 +76,16 @@ def split_code(text: str) -> Iterator[tuple[bool, str]]:
     yield False, text[at:]
 
 
-def between_tags(text: str, name: str, *, ignore_case: bool = False, to_end: bool = False) -> list[str]:
+def between_tags(
+    text: str, name: str, *, tags_of: str | None = None, ignore_case: bool = False, to_end: bool = False
+) -> list[str]:
     """Return the texts between each `<name>` and the next `</name>`, in order.
 
-    A last `<name>` without `</name>` is ignored; with `to_end` it encloses the rest of the text.
+    A last `<name>` without `</name>` is ignored; with `to_end` it encloses the rest of the text. `tags_of` is a
+    text of the same length that holds only the tags that count.
     """
     found, begin = list[str](), -1
-    for tag in _tag(name, IGNORE_CASE if ignore_case else 0).finditer(text):
+    for tag in _tag(name, IGNORE_CASE if ignore_case else 0).finditer(text if tags_of is None else tags_of):
         if not tag[1] and begin < 0:
             begin = tag.end()
         elif tag[1] and begin >= 0:

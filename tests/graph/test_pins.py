@@ -71,17 +71,29 @@ async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
         CompactionThread(graph, CONFIG).unpin(name)
 
 
-async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> None:
-    """`<Pin>` in a user's own words counts; the message may leave, the words stay."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use tabs",
+        "always run `make test`",
+        "always run\n```\nmake test\n```\nfirst",
+        "always\n> run it\nfirst",
+        "always run\r\nmake test",
+    ],
+    ids=["words", "code", "fenced code", "quoted line", "line ends"],
+)
+async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive, text: str) -> None:
+    """`<Pin>` in a user's own words counts; the message may leave, the text stays exactly as it was written."""
     model = ScriptedModel()
     graph = agent(model, dialogue_rounds_keep_min=0)
-    marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="marked")
+    marked = HumanMessage(f"{filler(40)} <Pin>{text}</Pin>", id="marked")
     await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
-    assert [(found.text, found.whole) for found in CompactionThread(graph, CONFIG).pins()] == [("use tabs", False)]
+    assert [(found.text, found.whole) for found in CompactionThread(graph, CONFIG).pins()] == [(text, False)]
     await go.invoke(graph, full())
     assert "marked" not in {message.id for message in values(graph)["messages"]}
-    assert "use tabs" in texts(model.received[-1])
-    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["use tabs"]
+    assert text in "\n".join(message.text for message in model.received[-1])
+    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == [text]
+    assert [row.verdict for row in CompactionThread(graph, CONFIG).history()] == ["committed"]
 
 
 @pytest.mark.parametrize("carried", [True, False])

@@ -47,6 +47,9 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
         pytest.param(f"~~~\n{PINNED}\n~~~", []),
         pytest.param(f"what does `{PINNED}` do?", []),
         pytest.param(f"they wrote:\r> {PINNED}", []),
+        ("<Pin>run `make </Pin>` now</Pin>", ["run `make </Pin>` now"]),
+        ("<Pin>run\n```\n</Pin>\n```\nnow</Pin>", ["run\n```\n</Pin>\n```\nnow"]),
+        (f"```\ncode\n```> {PINNED}", []),
     ],
 )
 def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
