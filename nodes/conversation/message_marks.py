@@ -33,19 +33,19 @@ _OF_APPLICATIONS = frozenset({"is_meta", "pinned", "unpinned", "ephemeral", "kin
 _OURS = frozenset(
     {"handle", "compaction", "clipped", "refused", "command", "record", "facts", "front", "pins", "summary"}
 )
-_SOURCE = "lc_source"
+_OF_LANGCHAIN = frozenset({"lc_source", "lc_data"})
+"""Keys of `additional_kwargs` by which LangChain says that code wrote a message, such as a notification."""
 
 
 def is_marked_by_us(message: BaseMessage) -> bool:
     """Whether a message has a mark that only a compaction writes: of a summary, a clipped or a refused message."""
     mark = marks(message)
-    return not _OURS.isdisjoint(mark) or mark.get("kind") == SUMMARY_KIND or _SOURCE in message.additional_kwargs
+    return not _OURS.isdisjoint(mark) or mark.get("kind") == SUMMARY_KIND
 
 
 def with_our_marks(messages: Iterable[M]) -> list[M]:
     """Return the messages that have marks which only a compaction writes."""
-    marked = [one for one in messages if MARK in (given := one.additional_kwargs) or _SOURCE in given]
-    return [one for one in marked if is_marked_by_us(one)]
+    return [one for one in messages if MARK in one.additional_kwargs and is_marked_by_us(one)]
 
 
 def marked_by_us(messages: Iterable[BaseMessage]) -> list[str]:
@@ -58,7 +58,7 @@ def without_our_marks(message: M) -> M:
     mark = {key: value for key, value in marks(message).items() if key in _OF_APPLICATIONS}
     if mark.get("kind") == SUMMARY_KIND:
         del mark["kind"]
-    kept = {key: value for key, value in message.additional_kwargs.items() if key not in (MARK, _SOURCE)}
+    kept = {key: value for key, value in message.additional_kwargs.items() if key != MARK}
     return message.model_copy(update={"additional_kwargs": {**kept, **({MARK: mark} if mark else {})}})
 
 
@@ -68,8 +68,12 @@ def is_summary(message: BaseMessage) -> bool:
 
 
 def is_real_user(message: BaseMessage) -> bool:
-    """Whether a person wrote this message: a user message that is no summary and whose mark does not say `meta`."""
-    return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
+    """Whether a person wrote this message: a user message that is no summary and that no code marks as its own."""
+    return isinstance(message, HumanMessage) and not _is_meta(message) and not is_summary(message)
+
+
+def _is_meta(message: BaseMessage) -> bool:
+    return bool(marks(message).get("is_meta")) or not _OF_LANGCHAIN.isdisjoint(message.additional_kwargs)
 
 
 def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:

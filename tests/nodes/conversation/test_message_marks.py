@@ -61,7 +61,7 @@ def test_the_newest_refusal_is_told() -> None:
         (marked(refused=True), True),
         (marked(kind="compaction_summary"), True),
         (summary_message("s", "c"), True),
-        (HumanMessage("s", additional_kwargs={"lc_source": "summarization"}), True),
+        (HumanMessage("s", additional_kwargs={"lc_source": "summarization"}), False),
     ],
 )
 def test_marks_that_only_a_compaction_writes_are_told_from_an_applications(
@@ -76,10 +76,10 @@ def test_marks_that_only_a_compaction_writes_are_told_from_an_applications(
 
 def test_an_applications_marks_stay_beside_ours() -> None:
     """The application's other fields stay, too; a mark that is empty is removed."""
-    both = HumanMessage(
-        "u", additional_kwargs={"x": 1, "lc_source": "s", "compaction": {"pinned": True, "kind": "a", "handle": "ab"}}
-    )
-    assert without_our_marks(both).additional_kwargs == {"x": 1, "compaction": {"pinned": True, "kind": "a"}}
+    theirs = {"x": 1, "lc_source": "s", "lc_data": {"y": 2}}
+    mark = {"pinned": True, "kind": "a"}
+    both = HumanMessage("u", additional_kwargs={**theirs, "compaction": {**mark, "handle": "ab"}})
+    assert without_our_marks(both).additional_kwargs == {**theirs, "compaction": mark}
     assert without_our_marks(marked(handle="ab")).additional_kwargs == {}
 
 
