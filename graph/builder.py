@@ -21,7 +21,14 @@ from langgraph_compaction.nodes import CompactionSettings, CompactionState, Reda
 from langgraph_compaction.nodes.config.settings import CompactionOverrides, settings_of
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.inline.runner import NODES
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
+from langgraph_compaction.nodes.runtime.dependencies import (
+    Dependencies,
+    Model,
+    ModelSource,
+    counter_of,
+    window_of,
+    with_tools,
+)
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
 from langgraph_compaction.nodes.runtime.trigger_and_warning import check_askable
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
@@ -212,12 +219,10 @@ def _source_of(model: Any) -> ModelSource:
 def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
     if not tools or model is None:
         return model
-    if hasattr(model, "bind_tools"):
-        return model.bind_tools(tools)  # type: ignore[no-any-return] # checked above
-    if callable(model):
-        choose = model
-        return lambda state, runtime: choose(state, runtime).bind_tools(tools)  # type: ignore[attr-defined] # a chat model
-    return model
+    if isinstance(model, Runnable):
+        return with_tools(model, tools)
+    choose = model
+    return lambda state, runtime: with_tools(choose(state, runtime), tools)
 
 
 def _checked(dependencies: Dependencies) -> None:

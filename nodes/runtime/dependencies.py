@@ -10,7 +10,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
@@ -70,15 +71,33 @@ TOOL_ARGUMENTS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "func
 """Keyword arguments of a model's call that `bind_tools` binds."""
 
 
+def with_tools(model: Model, tools: Sequence[Any]) -> Model:
+    """Return the model with these tools in place of tools bound before, and with all its other bindings.
+
+    The tools are bound inside arguments, retries and fallbacks: `bind_tools` of a binding would drop the binding.
+    """
+    return _rebound(model, lambda inner: _bind_tools(inner, tools), frozenset({"tools"}))
+
+
+def _bind_tools(model: Any, tools: Sequence[Any]) -> Model:
+    bound: Model = model.bind_tools(tools) if hasattr(model, "bind_tools") else model
+    return bound
+
+
 def without_tools(model: Model) -> Model:
     """Return the model without the tools that are bound to it or to its fallbacks, and with its other bindings."""
+    return _rebound(model, lambda inner: inner, TOOL_ARGUMENTS)
+
+
+def _rebound(model: Model, change: Callable[[Model], Model], dropped: frozenset[str]) -> Model:
+    """Return the model with the chat model inside its bindings changed, and without these bound arguments."""
     if isinstance(model, RunnableWithFallbacks):
-        first, *others = map(without_tools, model.runnables)
+        first, *others = (_rebound(one, change, dropped) for one in model.runnables)
         return model.model_copy(update={"runnable": first, "fallbacks": others})
-    if not isinstance(model, RunnableBinding):
-        return model
-    kept = {name: value for name, value in model.kwargs.items() if name not in TOOL_ARGUMENTS}
-    return model.model_copy(update={"bound": without_tools(model.bound), "kwargs": kept})
+    if not isinstance(model, RunnableBindingBase):
+        return change(model)
+    kept = {name: value for name, value in model.kwargs.items() if name not in dropped}
+    return model.model_copy(update={"bound": _rebound(model.bound, change, dropped), "kwargs": kept})
 
 
 def own_summarizer(model: Model | None) -> Summarizer:

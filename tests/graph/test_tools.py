@@ -9,7 +9,8 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction.graph import ContextExhaustedError
-from tests.fakes import ScriptedModel, calls, usage
+from tests.fakes import ScriptedModel, calls, gpt, usage
+from tests.graph.cli.provider import provider
 from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, standing, steps, values, verdicts
 from tests.graph.middleware import agents
 
@@ -85,6 +86,21 @@ async def test_an_unknown_tool_is_answered(go: Drive) -> None:
     graph, model = working(calls(("teleport", {})), "sorry")
     await go.invoke(graph, said("go"))
     assert "teleport" in results(model.received[1])[0]
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+async def test_what_is_bound_to_a_model_stays_beside_the_tools(go: Drive, chosen: bool) -> None:
+    """Arguments, retries and fallbacks stay, also of a model that a function chooses; tools bound before do not."""
+    with provider(503, 503, "ok") as script:
+        real = gpt("gpt-4o", base_url=script.base_url, max_retries=0)
+        bound = real.bind_tools([count]).bind(temperature=0.3, stop=["END"])
+        model = bound.with_retry(stop_after_attempt=2, wait_exponential_jitter=False).with_fallbacks([bound])
+        graph = agent((lambda _state, _runtime: model) if chosen else model, tools=[read])
+        await go.invoke(graph, said("go"))
+        for request in script.requests:
+            assert (request["temperature"], request["stop"]) == (0.3, ["END"])
+            assert [tool["function"]["name"] for tool in request["tools"]] == ["read"]
+        assert len(script.requests) == 3
 
 
 async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
