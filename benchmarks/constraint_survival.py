@@ -91,11 +91,10 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """Yield one table for each data set and list of constraints, in per cent."""
     for (data, name, cuts, over), group in groupby(rows, key=itemgetter("data", "sentences", "cuts", "over")):
         title = f"{data}, {name}: {cuts} contexts a place, users alone over the cap in {over}"
-        made = Table("policy", *PLACES, "precise", "tokens", title=title)
+        made = Table("policy", *PLACES, "tokens", title=title)
         for row in group:
             shares = [f"{100 * row['rules'][place]:.1f}" for place in PLACES]
-            precise = "" if row["precision"] is None else f"{100 * row['precision']:.0f}"
-            made.add_row(row["policy"], *shares, precise, f"{row['tokens_over_cap']:.2f}")
+            made.add_row(row["policy"], *shares, f"{row['tokens_over_cap']:.2f}")
         yield made
 
 

@@ -17,12 +17,12 @@ from statistics import mean, quantiles
 from typing import Any
 
 from langchain_core.messages import SystemMessage
+from long_threads import FIGURES, measured, questions, task_of
+from online_threads import long_threads, played_threads, with_bm25
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.search_index import INDEXES
-from langgraph_compaction.graph.lab.evaluation.long_threads import FIGURES, measured, questions, task_of
 from langgraph_compaction.graph.lab.evaluation.online import DEPTH, Online, but_the_newest, turn_by_turn
-from langgraph_compaction.graph.lab.evaluation.online_threads import long_threads, played_threads, with_bm25
 from langgraph_compaction.graph.lab.evaluation.policies import (
     COUNTER,
     SEEDS,

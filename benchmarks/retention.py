@@ -51,7 +51,6 @@ COLUMNS = (
     "95 %",
     "calls",
     "rules",
-    "precise",
     "tokens",
     "most",
     "equal",
@@ -62,8 +61,8 @@ COLUMNS = (
 LEGEND = (
     "Of what calls after the cut need from before it: identifiers left (recall), near two words that gave them "
     "meaning (bound; 95 %: bootstrap over cuts), calls with all of theirs left (calls). Rules: constraints left, put "
-    "at the top, middle and bottom of the user's words. Precise: constraints among what a digest lists as rules. "
-    "Tokens: of the cap, on average and at most; equal: contexts within 5 % of the cap; within: not over it; empty: "
+    "at the top, middle and bottom of the user's words. Tokens: of the cap, on average and at most; equal: contexts "
+    "within 5 % of the cap; within: not over it; empty: "
     "nothing in them. Broken: pairs of call and result. Ahead: higher in bound, with at most 5 % over the cap on "
     "average."
 )
@@ -163,7 +162,6 @@ def row_cells(row: dict[str, Any]) -> list[str]:
         "-".join(f"{100 * edge:.0f}" for edge in row["ci95"]["bound"]),
         _percent(row["calls"]),
         "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
-        "" if row["precision"] is None else _percent(row["precision"]),
         f"{row['tokens_over_cap']:.2f}",
         f"{row['most_over_cap']:.2f}",
         _percent(row["equal_tokens"]),

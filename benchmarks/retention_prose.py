@@ -19,12 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
-from rich.console import Console
-from rich.table import Table
-from what_survives import DATA
-
-from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
-from langgraph_compaction.graph.lab.evaluation.prose import (
+from prose import (
     HALVES,
     Planted,
     after_compactions,
@@ -34,7 +29,12 @@ from langgraph_compaction.graph.lab.evaluation.prose import (
     planted_prose,
     rows_of,
 )
-from langgraph_compaction.graph.lab.evaluation.prose_facts import PHRASES
+from prose_facts import PHRASES
+from rich.console import Console
+from rich.table import Table
+from what_survives import DATA
+
+from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
 from langgraph_compaction.graph.lab.evaluation.ratios import Pair, interval, ratio, summed
 from langgraph_compaction.graph.lab.evaluation.scores import SAID
 from langgraph_compaction.graph.lab.recordings import read_recordings

@@ -31,14 +31,13 @@ FIGURES = (
     "bound",
     "calls",
     "rules",
-    "precision",
     "tokens_over_cap",
     "most_over_cap",
     "within_cap",
     "broken_pairs",
     "ci95",
 )
-"""The fields of the evaluation that a row holds; figures of recall are left out, as they are no part of a context."""
+"""The fields of the evaluation that a row holds."""
 
 MOST = 2 - NEAR
 """Share of the cap up to which a context counts as one of equal tokens."""

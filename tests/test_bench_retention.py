@@ -135,8 +135,7 @@ def test_a_row_holds_every_column(tiny: Task) -> None:
         assert (one["summary_calls"] > 0) == ("kept" in name)
     name = "langmem: digest, 50% kept"
     shares = [
-        count(peers()[name](given.messages, cap_of(given, BUDGET))) / cap_of(given, BUDGET)
-        for given in tiny.constrained
+        count(peers()[name](given.messages, cap_of(given, BUDGET))) / cap_of(given, BUDGET) for given in tiny.inputs
     ]
     assert rows[name]["tokens_over_cap"] == pytest.approx(sum(shares) / len(shares), abs=0.001)
     assert rows[name]["recall"] > rows["trim_messages"]["recall"]

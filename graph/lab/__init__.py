@@ -1,1 +1,6 @@
-"""Recorded conversations: replays through the graph, evaluation of policies, and the demonstration."""
+"""Recorded conversations, and what policies make of them."""
+
+from .compare import compare
+from .recordings import Recording, RecordingError, read_recordings
+
+__all__ = ["Recording", "RecordingError", "compare", "read_recordings"]

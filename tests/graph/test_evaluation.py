@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, count
 from langgraph_compaction.graph.lab.evaluation.ratios import interval
 from langgraph_compaction.graph.lab.evaluation.scores import PLACES, measured, task
-from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS, REMARKS
+from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
 from langgraph_compaction.graph.lab.evaluation.survival import (
     bound,
     cut,
@@ -21,8 +21,6 @@ from langgraph_compaction.graph.lab.evaluation.survival import (
     terms,
     text_of,
 )
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.digest.digest import digest
 from tests.histories import asks, result
 
 PROMPT = "Orders begin with ORD-7."
@@ -189,8 +187,8 @@ def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: flo
     found = row(short, budget)
     caps = [cap for cap, _ in seen]
     assert caps == [1 if share is None else int(share * size) for _, size in seen]
-    shares = [count(context) / cap for cap in caps[: len(PLACES)]]  # the other caps belong to the remarks
-    assert len(caps) == 2 * len(shares)
+    shares = [count(context) / cap for cap in caps]
+    assert len(shares) == len(PLACES)
     assert found["tokens_over_cap"] == round(sum(shares) / len(shares), 3)
     assert found["most_over_cap"] == round(max(shares), 3)
     assert found["within_cap"] == float(budget > 0.1)
@@ -216,21 +214,6 @@ def test_a_defect_of_the_recording_is_not_the_policys() -> None:
     assert row(lambda old, _: old, talk=broken)["broken_pairs"] == 0
 
 
-def test_rules_are_precise_where_remarks_are_none() -> None:
-    """A digest that lists every sentence as a rule is half right; ours does better."""
-
-    def everything(old: Sequence[AnyMessage], _cap: int) -> list[BaseMessage]:
-        lines = [f"- {message.text}" for message in old if isinstance(message, HumanMessage)]
-        return [HumanMessage("\nRules:\n" + "\n".join(lines))]
-
-    def ours(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-        return [HumanMessage("\n" + digest(old, budget=cap, counter=tiktoken_counter(), sections=("Rules",)).text)]
-
-    assert row(everything)["precision"] == 0.5
-    assert row(ours)["precision"] > 0.7
-    assert row(lambda old, _: old)["precision"] is None
-
-
 def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
     """At the first, the middle and the last message of the user; no sentence passes for another."""
     users = [HumanMessage(f"message {number}", id=f"{number}") for number in range(5)]
@@ -238,8 +221,8 @@ def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
         for before, text in ((True, f"Hush. message {index}"), (False, f"message {index} Hush.")):
             said = [*users[:index], HumanMessage(text, id=users[index].id), *users[index + 1 :]]
             assert planted(users, "Hush.", at, before=before) == said
-    for sentence in (*CONSTRAINTS, *REMARKS):
-        assert [other for other in (*CONSTRAINTS, *REMARKS) if survives(sentence, other)] == [sentence]
+    for sentence in CONSTRAINTS:
+        assert [other for other in CONSTRAINTS if survives(sentence, other)] == [sentence]
 
 
 def test_a_run_without_a_user_has_no_rules() -> None:

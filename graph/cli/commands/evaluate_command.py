@@ -15,45 +15,75 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.presets import PRESETS
 
+from ...lab import Recording, compare, read_recordings
 from ...lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
-from ...lab.evaluation.long_threads import measured as long_measured
-from ...lab.evaluation.long_threads import questions, task_of
 from ...lab.evaluation.online import BASELINES as ONLINE_BASELINES
-from ...lab.evaluation.online import Online
-from ...lab.evaluation.online_scores import replayed
 from ...lab.evaluation.policies import BASELINES, Policy, compacted
-from ...lab.evaluation.recoverable import RECOVERED
 from ...lab.evaluation.scores import SAID, Task, measured, task
 from ...lab.evaluation.survival import cut
-from ...lab.recordings import Recording, read_recordings
-from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...offline_edit import newest
-from ...window_text import tokens_or_share
+from ...window_text import tokens_or_share, window_label
 from ..command_settings import checked_shares, shares_of, usage_errors
 from ..open_database import open_existing, report_errors
-from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
-from ..output.recall_table import print_recall
 from .threads_command import DB_VARIABLE
 
-_LEGEND = (
+Columns = Mapping[str, Callable[[Mapping[str, Any]], str]]
+"""The columns of a table: from heading to a function that returns the cell of a row."""
+
+
+def _percent(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return a function that shows a share as a percentage; where nothing was needed, there is none."""
+    return lambda row: f"{100 * row[name]:.1f}" if row["identifiers"] else ""
+
+
+def _interval(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: "-".join(f"{100 * edge:.0f}" for edge in row["ci95"][name]) if row["identifiers"] else ""
+
+
+_RETENTION: Columns = {
+    "policy": lambda row: row["policy"],
+    "recall": _percent("recall"),
+    "bound": _percent("bound"),
+    "95 %": _interval("bound"),
+    "calls": _percent("calls"),
+    "rules": lambda row: "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
+    "used": lambda row: f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
+    "broken": lambda row: str(row["broken_pairs"] or ""),
+}
+_RETENTION_LEGEND = (
     "Of the identifiers that calls after the cut need from before it, recall: those that are left; bound: those "
     "left near two of the words that gave them meaning. Calls: calls all of whose identifiers are left. Rules: "
-    "constraints left of those put at the top, middle and bottom of the user's words. Precise: constraints among the "
-    "put sentences that a digest lists as rules; as many remarks are put as constraints. Used: tokens divided by the "
-    "cap. 95 %: bootstrap interval of bound, over runs."
+    "constraints left of those put at the top, middle and bottom of the user's words. Used: tokens divided by the "
+    "cap, and ! where a context is over it. Broken: calls without a result, or results without a call. 95 %: "
+    "bootstrap interval of bound, over runs."
 )
-
-_THREAD_TOKENS = 100_000
-"""With --recall: number of tokens of other runs in a thread, if there are so many."""
-_NEEDED = ("recall", "bound", "calls")
-_HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
+_ONLINE: Columns = {
+    "policy": lambda row: row["policy"],
+    "available": _percent("available"),
+    "95 %": _interval("available"),
+    "calls": _percent("calls"),
+    "times": lambda row: f"{row['compactions']:.1f}",
+    "sent": lambda row: f"{row['tokens_sent']:.2f}",
+    "reused": lambda row: f"{100 * row['prefix_reuse']:.0f}",
+    "cost": lambda row: f"{row['cost']:.2f}",
+    "over": lambda row: f"{100 * row['over_window']:.0f}" if row["over_window"] else "",
+}
+_ONLINE_LEGEND = (
+    "Each run is played whole, turn by turn, in a window of tokens, or of the system prompt, the tools and a share "
+    "of the rest. Available: of the identifiers in a call's arguments that were said before it, the percentage in "
+    "the request that the call answers. Calls: percentage of calls with all their identifiers available. Times: "
+    "compactions per run. Sent: tokens of all requests, divided by those without compaction. Reused: percentage of "
+    "them in leading messages that equal those of the request before. Cost: divided by that without compaction; a "
+    "new token costs 1.25 of the input's price, a reused one 0.1, and a summary nothing, as no model writes it. "
+    "Over: percentage of requests over the window or never sent. 95 %: bootstrap interval of available, over runs."
+)
 
 
 def _picture(value: Path | None) -> Path | None:
@@ -103,17 +133,6 @@ def evaluate(
         bool,
         typer.Option("--online", help="Run whole conversations turn by turn, and measure availability and cost."),
     ] = False,
-    auto_recall: Annotated[
-        bool | None,
-        typer.Option(
-            "--auto-recall/--no-auto-recall",
-            help="With --online: the value of the setting auto_recall. Default: the value of each preset.",
-        ),
-    ] = None,
-    recall: Annotated[
-        bool,
-        typer.Option("--recall", help="Measure what `recall` finds in long threads that are built from the files."),
-    ] = False,
     window: Annotated[
         str,
         typer.Option(
@@ -154,52 +173,39 @@ def evaluate(
     same with `trim_messages` and with randomly chosen exchanges.
 
     With --online, the command does not divide the conversations, but runs each of them through the graph in a small
-    window. With --recall, it builds threads of 100,000 tokens, and searches their archives with the messages of the
-    users and with the queries of `auto_recall`. The presets have no effect on --recall.
+    window.
 
     With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
     with report_errors():
-        if recall and (online or out is not None):
-            raise SettingsError("--recall goes with neither --online nor --out: it prints one table")
-        if auto_recall is not None and not online:
-            raise SettingsError("--auto-recall and --no-auto-recall need --online")
         own = load_user_parts(use) if use else UserParts()
-        chosen = _chosen([name.strip() for name in preset.split(",")], own, auto_recall)
+        chosen = _chosen([name.strip() for name in preset.split(",")], own)
         recordings = [one for file in files or () for one in read_recordings(file)]
         recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
-        if recall:
-            rows = _recalled(recordings)
-        elif online:
-            rows = _online(recordings, chosen, own, _windows(window))
-        else:
-            rows = _measured(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
+        rows = (
+            _compare(recordings, chosen, own, _windows(window))
+            if online
+            else _measure(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
+        )
         if as_json:
             print_lines({**row, "note": SAID} for row in rows)
         else:
-            (print_recall if recall else print_online if online else _print)(rows)
+            _print(rows, online=online)
         if out is not None:
             draw = write_courses if online else write_chart
             draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
 
 
-def _chosen(names: Sequence[str], own: UserParts, auto_recall: bool | None) -> dict[str, CompactionSettings]:
-    """Return the settings of each preset or strategy to measure."""
+def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:
+    """Return the settings of each preset, or the default settings with each strategy of the user, by its name."""
     known = [*PRESETS, *own.strategies]
     for name in names:
         if name not in known:
             raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
-    return {name: _settings(name, auto_recall) for name in names}
-
-
-def _settings(name: str, auto_recall: bool | None) -> CompactionSettings:
-    """Return a preset's settings, or the default settings with the strategy that the user chose."""
-    given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
-    if auto_recall is not None:
-        given["auto_recall"] = auto_recall
-    return CompactionSettings.model_validate(given)
+    given = {name: {"preset": name} if name in PRESETS else {"strategies": (name,)} for name in names}
+    return {name: CompactionSettings.model_validate(one) for name, one in given.items()}
 
 
 def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
@@ -229,7 +235,7 @@ def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Tas
     return tasks
 
 
-def _measured(
+def _measure(
     tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: UserParts, budgets: Sequence[float]
 ) -> list[dict[str, Any]]:
     ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
@@ -238,88 +244,45 @@ def _measured(
         return list(measured(tasks, policies, budgets, seen=seen))
 
 
-def _online(
+def _compare(
     recordings: Sequence[Recording],
     chosen: Mapping[str, CompactionSettings],
     own: UserParts,
     windows: Sequence[float],
 ) -> list[dict[str, Any]]:
-    ours = {name: (through_the_graph(settings, recordings, own),) for name, settings in chosen.items()}
-    policies: dict[str, Sequence[Online]] = {**ours, **ONLINE_BASELINES}
-    runs = [run_of(one) for one in recordings]
-    with _progress("runs", len(runs) * len(policies) * len(windows)) as seen:
-        return list(replayed(runs, policies, windows, seen=seen))
-
-
-def _recalled(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
-    """Search threads that hold a run among the other runs, up to 100,000 tokens of them."""
-    runs = [(task_of(one), one) for one in recordings]
-    total = sum(1 for name, one in runs for _ in questions(one, name))
-    if not total:
-        raise SettingsError(
-            "nothing to look for: no call in the conversations needs an identifier that is older than two rounds"
-        )
-    with Database.open("memory") as database, _progress("questions", total) as seen:
-        database.setup()
-        records = CompactionRecords(database)
-        return long_measured(records, runs, tokens=_THREAD_TOKENS, most=total, seen=seen)
+    with _progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as seen:
+        return list(compare(recordings, chosen, windows, own=own, seen=seen))
 
 
 @contextmanager
-def _progress(name: str, total: int) -> Generator[Callable[[], None]]:
-    """Show a progress bar on a terminal; yield the function to call after each of `total` steps."""
+def _progress(what: str, total: int) -> Generator[Callable[[], None]]:
     console = Output(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(name, total=total)
-        yield lambda: progress.advance(bar)
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
 
 
-def _print(rows: Sequence[Mapping[str, Any]]) -> None:
-    first = rows[0]
-    table = Table(
-        box=box.SIMPLE,
-        padding=0,
-        show_edge=False,
-        title=f"{first['runs']} runs, {first['cuts']} cuts, {first['identifiers']} identifiers of "
-        f"{first['later_calls']} later calls",
-    )
-    recoverable = any(row.get("recoverable") is not None for row in rows)
-    for heading in _HEADINGS if recoverable else _HEADINGS[:-1]:
-        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
-    for place, row in enumerate(rows):
-        following = rows[place + 1]["budget"] if place + 1 < len(rows) else None
-        low, high = row["ci95"]["bound"]
-        recall, bound, calls = (_percent(row[name] if row["identifiers"] else None) for name in _NEEDED)
-        table.add_row(
-            f"{row['budget']:.0%}",
-            row["policy"],
-            recall,
-            bound,
-            f"{100 * low:.0f}-{100 * high:.0f}" if bound else "",
-            calls,
-            "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
-            _percent(row["precision"]),
-            f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
-            *([_with_chance(row)] if recoverable else []),
-            end_section=following != row["budget"],
+def _print(rows: Sequence[Mapping[str, Any]], *, online: bool) -> None:
+    """Print a table for each window or cap, and what its columns mean."""
+    console, key = Output(), "window" if online else "budget"
+    for size in dict.fromkeys(row[key] for row in rows):
+        own = [row for row in rows if row[key] == size]
+        about = (
+            "{runs} runs, {requests} requests, {identifiers} identifiers"
+            if online
+            else ("{runs} runs, {cuts} cuts, {identifiers} identifiers of {later_calls} later calls")
         )
-    console = Output()
-    console.print(table)
-    for row in rows:
-        if row["within_cap"] < 1 or row["broken_pairs"]:
-            flaws = f"{100 - 100 * row['within_cap']:.1f} % over the cap, {row['broken_pairs']} pairs broken"
-            console.print(f"{row['policy']} at {row['budget']:.0%}: {flaws}", style="red")
-    console.print(_LEGEND, style="dim")
-    if recoverable:
-        console.print(f"{RECOVERED} In the table: the one / the other, in %.", style="dim")
+        title = f"window {window_label(size)}" if online else f"cap {size:.0%}"
+        console.print(_table(f"{title}: {about.format_map(own[0])}", _ONLINE if online else _RETENTION, own))
+    console.print(_ONLINE_LEGEND if online else _RETENTION_LEGEND, style="dim")
     console.print(SAID)
 
 
-def _with_chance(row: Mapping[str, Any]) -> str:
-    shares = (row.get(name) for name in ("recoverable", "recoverable_by_chance"))
-    return "/".join(f"{100 * share:.0f}" for share in shares if share is not None)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
+def _table(title: str, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False, title=title)
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(row) for cell in columns.values()))
+    return table

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage, trim_messages
 
@@ -56,31 +55,21 @@ def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
     return parts
 
 
-@dataclass(frozen=True)
-class Compacted:
-    """A policy that calls `compact_messages` with a digest as the summary."""
+def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
+    """Return a policy that calls `compact_messages` with a digest as the summary.
 
-    settings: CompactionSettings
-    strategies: Mapping[str, Strategy] | None = None
+    The context is empty if the messages that must be kept do not fit.
+    """
 
-    def __call__(self, old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-        """Return the compacted context; empty if the messages that must be kept do not fit."""
+    def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
         try:
             return compact_messages(
-                old, max_tokens=cap, token_counter=count, settings=self.settings, strategies=self.strategies
+                old, max_tokens=cap, token_counter=count, settings=settings, strategies=strategies
             )
         except ContextExhaustedError:
             return []
 
-
-def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
-    """Return a policy that calls `compact_messages` with these settings."""
-    return Compacted(settings, strategies)
-
-
-def keeps_archive(policy: Policy) -> bool:
-    """Whether the messages that a policy removes are archived, so that `recall` can find them."""
-    return isinstance(policy, Compacted)
+    return policy
 
 
 BASELINES: Mapping[str, tuple[Policy, ...]] = {

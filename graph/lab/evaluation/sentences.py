@@ -1,4 +1,4 @@
-"""Sentences that are planted into recorded conversations: constraints, and remarks that demand nothing."""
+"""Constraints that are planted into recorded conversations."""
 
 CONSTRAINTS = (
     "Never book a seat next to a lavatory.",
@@ -33,27 +33,3 @@ CONSTRAINTS = (
     "以后称呼我为王老师。",
 )
 """A user's demands that are not part of the task itself, half of them in English and half in Chinese."""
-
-REMARKS = (
-    "It rained the whole weekend here.",
-    "My sister moved to Lisbon in the spring.",
-    "The old office had a wonderful view of the harbor.",
-    "We watched that film about the lighthouse yesterday.",
-    "There is a bakery around the corner from my flat.",
-    "I studied geology for two years.",
-    "The neighbor's cat sleeps on our balcony.",
-    "Last year's conference was in Tallinn.",
-    "My grandfather built clocks.",
-    "The train was late again this morning.",
-    "昨天我和朋友去爬山了。",
-    "我家楼下新开了一家咖啡馆。",
-    "去年的会议是在成都举行的。",
-    "我的同事刚从北京回来。",
-    "今天早上地铁很挤。",
-    "我父亲以前是木匠。",
-    "窗外的樱花开得很好。",
-    "上个月我们搬了新办公室。",
-    "我小时候学过两年钢琴。",
-    "隔壁的猫常常睡在阳台上。",
-)
-"""Small talk of a user: a policy that also lists these as rules cannot tell rules from other sentences."""

@@ -15,9 +15,6 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint_all,
-)
 from langgraph_compaction.checkpoint.patterns import Anchored, Pattern, escape
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
@@ -64,11 +61,6 @@ class Cut:
     def text(self) -> str:
         """The text of the messages before the cut."""
         return text_of(self.old)
-
-    @cached_property
-    def digest(self) -> str:
-        """A digest that two runs share only if they are equal conversations with equal cuts."""
-        return f"{len(self.old)} {fingerprint_all([*self.old, *self.later])}"
 
     @property
     def identifiers(self) -> frozenset[str]:

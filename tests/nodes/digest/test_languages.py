@@ -5,20 +5,20 @@ from random import Random
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.evaluation.dialogues import (
+from langgraph_compaction.graph.lab.evaluation.policies import count
+from langgraph_compaction.nodes import CompactionSettings, compact_messages
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.digest.digest import digest
+from langgraph_compaction.nodes.digest.languages import languages_of
+from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, own_sentences, strength_of
+from tests.nodes.digest.dialogues import (
     LossySummarizer,
     after_compactions,
     kept,
     listed_rules,
     round_of,
 )
-from langgraph_compaction.graph.lab.evaluation.policies import count
-from langgraph_compaction.graph.lab.evaluation.rules_by_language import REMARKS, RULES
-from langgraph_compaction.nodes import CompactionSettings, compact_messages
-from langgraph_compaction.nodes.conversation.tokens import approximate_counter
-from langgraph_compaction.nodes.digest.digest import digest
-from langgraph_compaction.nodes.digest.languages import languages_of
-from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, own_sentences, strength_of
+from tests.nodes.digest.rules_by_language import REMARKS, RULES
 
 FAITHFUL = CompactionSettings(preset="faithful")
 

@@ -3,19 +3,19 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph.lab.evaluation.dialogues import (
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.digest.digest import Digest, digest, facts_of
+from langgraph_compaction.nodes.digest.entry import REVISES
+from tests.histories import asks
+from tests.nodes.digest.dialogues import (
     ROUNDS,
     LossySummarizer,
     after_compactions,
     outcome,
     voided,
 )
-from langgraph_compaction.graph.lab.evaluation.revisions import REVISIONS, Revision
-from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.conversation.tokens import approximate_counter
-from langgraph_compaction.nodes.digest.digest import Digest, digest, facts_of
-from langgraph_compaction.nodes.digest.entry import REVISES
-from tests.histories import asks
+from tests.nodes.digest.revisions import REVISIONS, Revision
 
 RULE = "Never email me about the order."
 COUNTER = approximate_counter()

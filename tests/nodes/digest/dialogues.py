@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langgraph_compaction.graph.lab.evaluation.policies import count
+from langgraph_compaction.graph.lab.evaluation.survival import text_of
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.gate.reply_checks import Free, Reply
 from langgraph_compaction.nodes.summary.summarizers import SummaryRequest
-
-from .policies import count
-from .survival import text_of
 
 Outcome = Literal["stale", "unmarked", "spoken", "marked", "new", "neither"]
 """What a context shows of a rule and its revision: only the rule; both, the rule without a mark in a summary; both,

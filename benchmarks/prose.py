@@ -8,15 +8,14 @@ from hashlib import blake2b
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from prose_facts import PHRASES, SPEAKERS
 
 from langgraph_compaction.checkpoint.patterns import Pattern
+from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
+from langgraph_compaction.graph.lab.evaluation.ratios import Pair
+from langgraph_compaction.graph.lab.evaluation.survival import text_of
 from langgraph_compaction.nodes.digest.value_extraction import parsed
 from langgraph_compaction.nodes.text.quoting import one_line, quoted_if_spaced
-
-from .policies import Policy, count
-from .prose_facts import PHRASES, SPEAKERS
-from .ratios import Pair
-from .survival import text_of
 
 Half = Literal["tuning", "held_out"]
 HALVES: tuple[Half, ...] = get_args(Half)

@@ -24,16 +24,15 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_index import text_of as searched_text
 from langgraph_compaction.checkpoint.compaction.search_terms import DEFAULT, query_terms, terms
+from langgraph_compaction.checkpoint.patterns import MULTILINE, Pattern
+from langgraph_compaction.graph.lab.evaluation.policies import COUNTER, count
+from langgraph_compaction.graph.lab.evaluation.ratios import rounded
+from langgraph_compaction.graph.lab.evaluation.survival import asked, holds, text_of
+from langgraph_compaction.graph.lab.recordings import Recording
+from langgraph_compaction.graph.recall_tool import MAX_TOKENS
 from langgraph_compaction.nodes.runtime.archive_quotation import MOST_COMPARED, found_for, passages_for
 from langgraph_compaction.nodes.summary.quotation import quotation
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, answer
-
-from ...recall_tool import MAX_TOKENS
-from ..recordings import Recording
-from .policies import COUNTER, count
-from .ratios import rounded
-from .recoverable import without_headlines
-from .survival import asked, holds, text_of
 
 IN_VIEW = 2
 """Number of rounds before the message that are in view."""
@@ -44,6 +43,8 @@ _RARE = 0.05
 """Share of a thread's messages; a term in no more of them is rare."""
 _SATURATION, _LENGTH = 1.2, 0.75
 """The parameters k1 and b of BM25, which are those of the index too."""
+_HEADLINE = Pattern(r"^\[[0-9a-f]{12} [^\]\n]*+\]$", MULTILINE)
+"""The line above each message of an answer, which shows its handle."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,6 @@ def _judged(question: Question, own: set[str], hits: Sequence[SearchHit], shown:
         one.message.id in own and any(holds(text_of([one.message]), token) for token in question.needed)
         for one in hits
     ]
-    text = without_headlines(shown)
+    text = _HEADLINE.sub("", shown)
     held = sum(holds(text, token) for token in question.needed)
     return float(any(good[:1])), float(any(good[:_TOP])), held / len(question.needed)

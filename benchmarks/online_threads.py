@@ -13,17 +13,16 @@ from random import Random
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from long_threads import plain_bm25
 
+from langgraph_compaction.graph.lab.evaluation.online import Online, PlayedRun, Run, available, bill, uncompacted
+from langgraph_compaction.graph.lab.evaluation.policies import COUNTER, Policy, count
+from langgraph_compaction.graph.lab.evaluation.ratios import Pair, edges, ratio, rounded, summed
+from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.nodes.config.triggers import share
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED, MIN_RECALLED, RECALL_SHARE
 from langgraph_compaction.nodes.runtime.archive_quotation import passages_for, query_for
 from langgraph_compaction.nodes.summary.quotation import OPENING, quotation
-
-from ..recordings import Recording
-from .long_threads import plain_bm25
-from .online import Online, PlayedRun, Run, available, bill, uncompacted
-from .policies import COUNTER, Policy, count
-from .ratios import Pair, edges, ratio, rounded, summed
 
 
 @dataclass(frozen=True)
