@@ -29,7 +29,6 @@ from langgraph_compaction.nodes.conversation.pin_tags import pins_in
 from langgraph_compaction.nodes.conversation.redaction import masked
 from langgraph_compaction.nodes.conversation.tokens import (
     approximate_counter,
-    cjk_aware_counter,
     tiktoken_counter,
 )
 from langgraph_compaction.nodes.digest.digest import digest, weighted_entries
@@ -283,7 +282,6 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     ),
     "clip at a sentence": lambda text: clip_at_sentence_end(text, counter=COUNTER, tokens=len(text) // 8),
     "tokens, approximate": COUNTER.text,
-    "tokens, cjk_aware": cjk_aware_counter().text,
     "tokens, tiktoken": lambda text: tiktoken_counter(None).text(f"{text}{time.perf_counter_ns()}"),
     "provider's error": lambda text: (classify(ValueError(text)), overflow_sizes(ValueError(text))),
     "masked error": masked,

@@ -78,7 +78,7 @@ def _previewed(
 ) -> Preview:
     model = dependencies.fixed_model
     chosen = effective(dependencies.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
-    counter = dependencies.counter_for(model, chosen)
+    counter = dependencies.counter_for(model)
     call = call_on(
         values,
         chosen,

@@ -18,7 +18,6 @@ from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip
-from .text.yes_or_no import yes_or_no
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
@@ -38,9 +37,9 @@ WAYS: tuple[Way, ...] = get_args(Way)
 def confirm(context: NodeContext) -> Effects[Update]:
     """Ask a person; go on to the compaction if the person accepts, else follow the stored route.
 
-    The answer is `True` or a word that accepts, such as "accept", "yes" and "是"; `False` or a word that declines;
-    or a mapping `{"accept": bool, "focus": text}`. Any other answer declines. If the request is over the limit, the
-    answers are those that `ways` returns, and any other counts as "raise".
+    The answer is "approve" or `True`, "reject" or `False`, or a mapping `{"accept": bool, "focus": text}`. Any other
+    answer declines. If the request is over the limit, the answers are those that `ways` returns, and any other counts
+    as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
@@ -106,7 +105,7 @@ def question(context: NodeContext) -> dict[str, Any]:
     return {
         "question": QUESTIONS[context.settings.language][0],
         "language": context.settings.language,
-        "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
+        "answers": ["approve", "reject", {"accept": True, "focus": "what to keep above all"}],
         **_sizes(context),
     }
 
@@ -149,14 +148,17 @@ def _foreseen(context: NodeContext) -> dict[str, int]:
 
 
 def understood(answer: Any) -> tuple[bool, str | None]:
-    """Return the answer as (accepted, focus); an answer that does not clearly accept counts as declining."""
+    """Return the answer as (accepted, focus); an answer that does not accept counts as declining."""
     if isinstance(answer, Mapping):
         given = cast("Mapping[str, Any]", answer)
         focus = given.get("focus")
         kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
-        accept = given.get("accept", focus is not None)
-        return bool(yes_or_no(accept) if isinstance(accept, str) else accept), kept
-    return answer is True or yes_or_no(str(answer)) is True, None
+        return _accepts(given.get("accept", focus is not None)), kept
+    return _accepts(answer), None
+
+
+def _accepts(answer: Any) -> bool:
+    return answer is True or (isinstance(answer, str) and answer.strip().lower() == "approve")
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:

@@ -176,8 +176,7 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     known = context.compaction.get("calibration") or {}
     scale = calibration_factor(reported["input_tokens"], context.counted["tokens"] + extra)
     calibration = {**known, context.model_name: round(scale, 4)}
-    anchor = usage if context.dependencies.is_anchored(context.settings) else None
-    return {"usage": anchor, "calibration": calibration, **_judged(context, sent)}
+    return {"usage": usage, "calibration": calibration, **_judged(context, sent)}
 
 
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.testing import (
     Reply,
     ReplyingSummarizer,
@@ -25,12 +26,18 @@ __all__ = [
     "StalledSummarizer",
     "StreamingModel",
     "calls",
+    "chars",
     "claude",
     "gpt",
     "sized_as",
     "texts",
     "usage",
 ]
+
+
+def chars(divisor: int) -> TextCounter:
+    """Return a counter of characters divided by this number, rounded down."""
+    return TextCounter(f"chars/{divisor}", lambda text: len(text) // divisor)
 
 
 def gpt(name: str, **given: Any) -> ChatOpenAI:

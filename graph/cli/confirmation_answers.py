@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from langgraph_compaction.nodes.text.yes_or_no import yes_or_no
+_ANSWERS = {
+    **dict.fromkeys(("approve", "yes", "y", "是"), True),
+    **dict.fromkeys(("reject", "no", "n", "否"), False),
+}
+"""The words that accept and those that decline, when a person types them."""
 
 _FOCUS = ("keep", "focus", "保留", "重点")
 """Words before the colon of a line that says what the summary must keep."""
@@ -85,11 +89,12 @@ def unclear(question: Mapping[str, Any]) -> str:
 def answer_of(line: str, question: Mapping[str, Any]) -> bool | str | dict[str, Any] | None:
     """Return the answer that a line stands for; `None` if the line does not say it clearly, so that one asks again.
 
-    A line accepts or declines as a whole (`yes_or_no`). `keep: TEXT` accepts, with the text as the summary's focus; a
-    program may write the JSON object that the question offers instead. Over the limit, the line is one of the
-    question's answers; accepting means "compact", and declining means "raise".
+    `keep: TEXT` accepts, with the text as the summary's focus; a program may write the JSON object that the question
+    offers instead. Over the limit, the line is one of the question's answers; accepting means "compact", and
+    declining means "raise".
     """
-    said, accepted = line.strip(), yes_or_no(line)
+    said = line.strip()
+    accepted = _ANSWERS.get(said.lower())
     if over_limit(question):
         if said.lower() in question["answers"]:
             return said.lower()

@@ -67,7 +67,6 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "summary_prompts": "continuity",
         "summary_form": "cleared",
         "summary_input_guard": {"max_chars": 200_000, "head": 0.2, "tail": 0.3},
-        "token_counter": "chars/3",
         "facts_beside_summary": False,
     },
     "recent_rounds": {
@@ -77,7 +76,6 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "summary_prompts": "brief",
         "summary_form": "recent_rounds",
         "summary_max_chars": 1_000,
-        "token_counter": "cjk_aware",
         "require_confirmation": True,
         "warn_ratio": 0.75,
         "facts_beside_summary": False,

@@ -70,14 +70,6 @@ class TriggerSettings(Frozen):
     """Size of the context window in tokens that the package assumes if neither `context_window` nor the model's
     profile gives a size. `None`: the package raises an error in this case."""
 
-    token_counter: str = Field(
-        default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
-    )
-    """How the package counts tokens if you do not give the builder a counter of your own. `usage`: with tiktoken, and
-    corrected by the numbers of tokens that the provider reports. `tiktoken`: with tiktoken alone. `cjk_aware`: by an
-    estimate from words and characters, which also fits Chinese text. `chars/N`: the number of characters divided by
-    N."""
-
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
     """Whether the package keeps the trigger below the limit, so that the package can still send a request that
     reaches the trigger. The distance between trigger and limit is then at least 2 % of the window. If half the

@@ -15,15 +15,10 @@ import tiktoken
 import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint.patterns import Pattern
-
 from ..errors import TokenCounterError
 
 MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
-
-ANCHORED = "usage"
-"""Value of the setting `token_counter` by which the usage that the provider reported corrects the counted tokens."""
 
 MEDIA_TOKENS = 1_600
 """Tokens counted for one media block (image, audio, video or file), regardless of its size in bytes."""
@@ -270,42 +265,6 @@ def _wide_characters(text: str) -> int:
     encoded = text.encode("utf-8", "surrogatepass")
     others = encoded.translate(None, _WIDE_FIRST_BYTES)
     return len(encoded) - len(others) + sum(map(encoded.count, _WIDE_FIRST_PAIRS))
-
-
-def chars_counter(divisor: int) -> TokenCounter:
-    """Return a counter of characters / `divisor`, rounded down; it counts Chinese far too low, at about a third."""
-    return TextCounter(
-        f"chars/{divisor}",
-        lambda text: len(text) // divisor,
-        lambda text, tokens: text[: (tokens + 1) * divisor - 1],
-    )
-
-
-_WORD, _DIGITS, _OTHER = Pattern(r"[^\W\d_]+"), Pattern(r"\d{1,3}"), Pattern(r"[^\w\s]|_")
-_WIDE = Pattern("[⺀-\U0010ffff]+")
-_WORD_LETTERS = 12
-"""Maximum number of letters that count as one word; a longer sequence of letters counts once per 12 letters."""
-
-
-def cjk_aware_counter() -> TokenCounter:
-    """Return a counter: 1.5 tokens per CJK character, 1.3 per word, 1 per three digits, 0.5 per punctuation mark."""
-    return TextCounter("cjk_aware", _cjk_aware_count)
-
-
-def _cjk_aware_count(text: str) -> int:
-    wide = _wide_characters(text)
-    narrow = _WIDE.sub(" ", text)
-    words = sum(math.ceil(len(word) / _WORD_LETTERS) for word in _WORD.findall(narrow))
-    digits, others = len(_DIGITS.findall(narrow)), len(_OTHER.findall(narrow))
-    return math.ceil((15 * wide + 13 * words + 10 * digits + 5 * others) / 10)
-
-
-def named_counter(name: str, model: str | None = None) -> TokenCounter:
-    """Return the counter with this name, a value of the setting `token_counter`, for a model."""
-    if name == "cjk_aware":
-        return cjk_aware_counter()
-    kind, _, divisor = name.partition("/")
-    return chars_counter(int(divisor)) if kind == "chars" else tiktoken_counter(model)
 
 
 MessagesCounter = Callable[[list[AnyMessage]], int]

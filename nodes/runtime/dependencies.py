@@ -20,12 +20,11 @@ from langgraph_compaction.checkpoint.db.workers import on_event_loop
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
-    ANCHORED,
     CheckedCounter,
     TextCounter,
     TokenCounter,
     messages_counter,
-    named_counter,
+    tiktoken_counter,
     total,
 )
 from ..conversation.window_and_reserve import Sizes, sizes_of
@@ -259,23 +258,18 @@ class Dependencies:
         """Return the model of this call."""
         return _chosen(self.model, state, runtime)
 
-    def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
-        """Return the counter for a model under these settings (by default the builder's); each model has one counter.
+    def counter_for(self, model: Model | None) -> TokenCounter:
+        """Return the counter for a model: the application's, or else one for each model.
 
         If the counter is new, loading its vocabulary is added to `due`.
         """
         if self.counter is not None:
             return self.counter
-        counted, name = (settings or self.settings).token_counter, model_name(model)
-        key = f"{counted}:{name}"
-        if key not in self.counters:
-            self.counters[key] = named_counter(counted, name)
-            self.due.append(partial(loaded, self.counters[key]))
-        return self.counters[key]
-
-    def is_anchored(self, settings: CompactionSettings) -> bool:
-        """Whether the size of a request is taken from the usage that the provider reports, where possible."""
-        return self.counter is not None or settings.token_counter == ANCHORED
+        name = model_name(model)
+        if name not in self.counters:
+            self.counters[name] = tiktoken_counter(name)
+            self.due.append(partial(loaded, self.counters[name]))
+        return self.counters[name]
 
     def overhead(self, counter: TokenCounter) -> int:
         """Return the tokens of system prompt, tool schemas, and messages that are added to each request."""

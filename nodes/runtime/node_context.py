@@ -156,7 +156,7 @@ class NodeContext:
     def counter(self) -> TokenCounter:
         """The token counter of the model of this call."""
         origin = self._origin
-        return self.dependencies.counter_for(self.model, self.settings) if origin is None else origin.counter
+        return self.dependencies.counter_for(self.model) if origin is None else origin.counter
 
     @cached_property
     def meter(self) -> Meter:

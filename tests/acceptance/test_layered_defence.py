@@ -1,8 +1,8 @@
 """The preset `layered_defence` as its document tells it, with models of 128,000 and 200,000 tokens.
 
 The chat models are the providers' own objects with their own sizes; only the call over the network is replaced. All
-settings are the preset's own: three characters are a token, gpt-4o's trigger is 115,201 tokens and its limit 121,600;
-Claude's are 122,401 and 136,000.
+settings are the preset's own, and three characters are a token. gpt-4o's trigger is 115,201 tokens and its limit
+121,600; Claude's are 122,401 and 136,000.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from langgraph_compaction.graph import CompactionSettings
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.acceptance.talks import QUESTION, REAL, Replies, Sent, Story, agent_of, ids, story
-from tests.fakes import calls, claude, gpt
+from tests.fakes import calls, chars, claude, gpt
 from tests.graph.harness import CONFIG, frozen, ledger, steps, values
 
 Answered = Callable[..., Sent]
@@ -50,6 +50,11 @@ def history(tokens: int, messages: int = 40) -> list[AnyMessage]:
         (AIMessage if n % 2 else HumanMessage)(text(size - SEPARATORS), id=f"said-{n}")
         for n, size in enumerate(sizes)
     ]
+
+
+def defended(model: Any, *tools: Any, **given: Any) -> Any:
+    """Build an agent that counts as the document says: three characters are a token."""
+    return agent_of(model, "layered_defence", *tools, token_counter=chars(3), **given)
 
 
 def cleared(agent: Any, *others: str) -> None:
@@ -78,7 +83,7 @@ def test_more_than_nine_tenths_fire_before_the_input(
     for tokens, fired in ((trigger - 1 - asked, []), (trigger - asked, ["precheck"]), (trigger, ["input"])):
         assert tokens < limit - 2_000
         sent = answered(model, "At nine.", summary=TOLD)
-        agent = agent_of(model, "layered_defence", summarizer=None)
+        agent = defended(model, summarizer=None)
         agent.invoke({"messages": [*history(tokens), QUESTION]}, CONFIG)
         assert [row.trigger for row in ledger(agent)] == fired
         assert len(sent[0]) == (2 if fired else 41)
@@ -94,7 +99,7 @@ def test_more_than_seven_hundred_events_fire_and_system_messages_count(
     """The question is one of them; they hold a few thousand tokens."""
     model = real()
     answered(model, "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", summarizer=None)
+    agent = defended(model, summarizer=None)
     rules = [SystemMessage(f"Rule {n}.", id=f"rule-{n}") for n in range(system)]
     agent.invoke({"messages": [*rules, *history(3 * 5 * 679, 679), QUESTION]}, CONFIG)
     assert [row.trigger for row in ledger(agent)] == fired
@@ -116,7 +121,7 @@ def test_a_result_that_crosses_nine_tenths_is_met_before_the_next_call(
 ) -> None:
     """The input was below the trigger, the request is below the limit: only the layer before the call is left."""
     sent = answered(model, calls(("read_log", {"shed": 1})), "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", [read_log], summarizer=None)
+    agent = defended(model, [read_log], summarizer=None)
     found = steps(list(agent.stream({"messages": [RULES, *history(before), QUESTION]}, CONFIG)))
     assert found[:5] == ["token_check", "model", "tools", "token_check", "selective_compaction"]
     (row,) = ledger(agent)
@@ -154,7 +159,7 @@ def test_a_refusal_of_the_provider_compacts_and_the_turn_goes_on(
     """Far below every trigger, as after a counter that was wrong; the request is sent again."""
     model = real()
     sent = answered(model, refusal(), "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", summarizer=None)
+    agent = defended(model, summarizer=None)
     agent.invoke({"messages": [RULES, *history(60_000), QUESTION]}, CONFIG)
     (row,) = ledger(agent)
     assert (row.trigger, row.verdict, row.strategy) == ("overflow", "committed", "layered_defence+model")
@@ -168,7 +173,7 @@ def test_system_messages_and_the_summary_are_all_that_is_left(real: Replies, ans
     """In one step of the graph, with the document's own words before the summary."""
     model = real()
     answered(model, "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", summarizer=None)
+    agent = defended(model, summarizer=None)
     given = {"messages": [RULES, MORE_RULES, *history(124_000), QUESTION]}
     updates = [chunk["commit"] for chunk in agent.stream(given, CONFIG) if "commit" in chunk]
     assert len(updates) == 1
@@ -183,7 +188,7 @@ def test_of_more_than_two_hundred_thousand_characters_the_middle_is_left_out(ans
     """350,000 characters: the first 40,000 and the last 60,000 are shown in one call to the agent's own model."""
     model = gpt("gpt-4o")
     sent = answered(model, "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", summarizer=None)
+    agent = defended(model, summarizer=None)
     talk = history(117_000)
     agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
     (asked,) = sent.summaries
@@ -202,11 +207,11 @@ def test_the_new_conversation_is_in_the_database(tmp_path: Path, answered: Answe
     for given in ([*history(117_000), QUESTION], [HumanMessage("Thank you.")]):
         with SQLAlchemySaver.from_url(url) as saver:
             saver.setup()
-            agent = agent_of(model, "layered_defence", summarizer=None, checkpointer=saver)
+            agent = defended(model, summarizer=None, checkpointer=saver)
             agent.invoke({"messages": given}, CONFIG)
             assert [row.verdict for row in ledger(agent)] == ["committed"]
     with SQLAlchemySaver.from_url(url) as saver:
-        agent = agent_of(model, "layered_defence", summarizer=None, checkpointer=saver)
+        agent = defended(model, summarizer=None, checkpointer=saver)
         cleared(agent, QUESTION.text, "At nine.", "Thank you.", "At nine.")
 
 
@@ -214,9 +219,9 @@ def test_the_new_conversation_is_in_the_database(tmp_path: Path, answered: Answe
 def emptied() -> Story:
     """Lead gpt-4o over nine tenths of its window once."""
     given = {"messages": [RULES, *history(117_000), QUESTION]}
-    return story(
-        gpt("gpt-4o"), "layered_defence", given, {"messages": "And back?"}, replies=["At nine."], summary=TOLD
-    )
+    more = {"messages": "And back?"}
+    model = gpt("gpt-4o")
+    return story(model, "layered_defence", given, more, replies=["At nine."], summary=TOLD, token_counter=chars(3))
 
 
 @pytest.mark.requirement("S3.25", "S3.2", "S3.3")
@@ -244,7 +249,7 @@ def test_what_is_not_over_two_hundred_thousand_characters_is_shown_whole(answere
     """701 messages of 150,000 characters, which fire by their number."""
     model = gpt("gpt-4o")
     sent = answered(model, "At nine.", summary=TOLD)
-    agent = agent_of(model, "layered_defence", summarizer=None)
+    agent = defended(model, summarizer=None)
     talk = history(55_000, 701)
     agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
     (asked,) = sent.summaries
@@ -266,7 +271,7 @@ def test_an_agent_of_its_own_writes_a_short_summary_of_hundreds_of_thousands_of_
 
     writer = StateGraph(MessagesState).add_node("write", write).add_edge(START, "write").add_edge("write", END)
     sent = answered(model, "At nine.")
-    agent = agent_of(model, "layered_defence", summarizer=writer.compile())
+    agent = defended(model, summarizer=writer.compile())
     talk = history(117_000)
     assert sum(len(message.text) for message in talk) > 340_000
     agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
@@ -285,7 +290,9 @@ def test_in_langchains_agent_it_is_the_same(real: Replies, answered: Answered) -
     model = real()
     before = 113_000 if isinstance(model, type(gpt("gpt-4o"))) else 120_000
     sent = answered(model, calls(("read_log", {"shed": 1})), "At nine.", summary=TOLD)
-    middleware = CompactionMiddleware(settings=CompactionSettings(preset="layered_defence", summary_ahead=False))
+    middleware = CompactionMiddleware(
+        settings=CompactionSettings(preset="layered_defence", summary_ahead=False), token_counter=chars(3)
+    )
     agent = create_agent(model, [read_log], middleware=[middleware], checkpointer=InMemorySaver())
     agent.invoke({"messages": [*history(before), QUESTION]}, CONFIG)
     assert [message.type for message in sent[1]] == ["human", "human", "ai", "tool"]

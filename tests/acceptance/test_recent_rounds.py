@@ -24,10 +24,10 @@ from langgraph_compaction.nodes import (
     should_compact,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.tokens import named_counter, total
+from langgraph_compaction.nodes.conversation.tokens import TextCounter, TokenCounter, tiktoken_counter, total
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED
-from tests.acceptance.talks import QUESTION, Sent, Story, agent_of, ids, said, story
-from tests.fakes import claude, gpt
+from tests.acceptance.talks import QUESTION, Sent, Story, agent_of, counter, ids, said, story
+from tests.fakes import chars, claude, gpt
 from tests.graph.cli.provider import provider
 from tests.graph.cli.test_chat import heard as chat
 from tests.graph.cli.test_chat import of_kind
@@ -42,7 +42,7 @@ ROUNDS = 82
 
 def talk(rounds: int = ROUNDS) -> list[AnyMessage]:
     """Return a conversation of so many rounds, 820 tokens each."""
-    return said(rounds, 16)
+    return said(rounds, 20)
 
 
 @pytest.mark.requirement("S4.28", "S4.45", "S4.47")
@@ -146,8 +146,8 @@ def test_sixty_four_thousand_tokens_before_the_input_fire(answered: Answered, to
     sent = answered(model, "Noted.", summary=TOLD)
     agent = create_compacting_agent(model, settings=load_settings(SEED), checkpointer=InMemorySaver())
     begun = talk(ROUNDS - 12)
-    missing = tokens - total(counted := named_counter("cjk_aware"), begun) - 4
-    filled = HumanMessage("." * (2 * missing), id="filled")
+    missing = tokens - total(counted := counter(), begun) - 4
+    filled = HumanMessage("word" + " word" * (missing - 1), id="filled")
     agent.update_state(CONFIG, {"messages": [*begun[:-1], filled, begun[-1]]}, as_node="model")
     assert total(counted, values(agent)["messages"]) == tokens
     agent.invoke({"messages": "word " * 1_500}, CONFIG)
@@ -347,7 +347,7 @@ def test_while_it_is_still_too_much_fewer_rounds_are_kept(answered: Answered) ->
     sent = answered(model, "At nine.", summary=TOLD)
     settings = load_settings(SEED, require_confirmation=False)
     agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
-    agent.invoke({"messages": [*said(2, 640), QUESTION]}, CONFIG)
+    agent.invoke({"messages": [*said(2, 800), QUESTION]}, CONFIG)
     (request,) = sent
     assert TOLD in request[0].text
     assert ids(request[1:]) == ["note-1", "read-1", "question"]
@@ -391,40 +391,46 @@ def test_eighty_thousand_are_assumed_for_a_model_of_an_unknown_name(answered: An
 
 
 CHINESE = "渡船九点出发，箱子都留在北边的仓库里。"
-COUNTERS: list[tuple[str, str, int]] = [
-    ("cjk_aware", CHINESE * 50, 4 + 50 * 19 * 3 // 2),
-    ("cjk_aware", "ferry " * 1_000, 4 + 1_300),
-    ("chars/2", CHINESE * 99, 4 + 940),
-    ("chars/2", "ferry " * 1_000, 4 + 3_000),
+BY_WORDS = TextCounter(
+    "by words",
+    lambda text: len(text.split()) * 13 // 10 if text.isascii() else len(text) * 3 // 2,
+)
+"""The document's rule: a word of English 1.3 tokens, a Chinese character 1.5."""
+COUNTERS: list[tuple[TokenCounter, str, int]] = [
+    (BY_WORDS, CHINESE * 50, 4 + 50 * 19 * 3 // 2),
+    (BY_WORDS, "ferry " * 1_000, 4 + 1_300),
+    (chars(2), CHINESE * 99, 4 + 940),
+    (chars(2), "ferry " * 1_000, 4 + 3_000),
 ]
 """A counter, a text, and its tokens as the document counts them, with four for the message."""
 
 
 @pytest.mark.requirement("S4.19", "S4.20", "S4.21")
-@pytest.mark.parametrize(("name", "text", "tokens"), COUNTERS)
+@pytest.mark.parametrize(("counted", "text", "tokens"), COUNTERS)
 def test_characters_and_words_are_counted_by_the_documents_rules(
-    answered: Answered, name: Any, text: str, tokens: int
+    answered: Answered, counted: TokenCounter, text: str, tokens: int
 ) -> None:
     """The question tells the size of a conversation of such messages."""
     model = gpt("gpt-4o")
     answered(model, "At nine.", summary=TOLD)
-    settings = load_settings(SEED, token_counter=name)
-    agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
+    agent = create_compacting_agent(
+        model, settings=load_settings(SEED), checkpointer=InMemorySaver(), token_counter=counted
+    )
     count = 64_000 // tokens + 2
     count += count % 2
     given = [(AIMessage if n % 2 else HumanMessage)(text, id=f"said-{n}") for n in range(count)]
     agent.invoke({"messages": [*given, QUESTION]}, CONFIG)
     (asked,) = agent.get_state(CONFIG).interrupts
-    assert asked.value["current_tokens"] == count * tokens + named_counter(name).message(QUESTION)
+    assert asked.value["current_tokens"] == count * tokens + counted.message(QUESTION)
 
 
 @pytest.mark.requirement("S4.13", "S4.18", "S4.41")
 def test_the_result_of_a_list_tells_what_went_and_what_is_left() -> None:
     """A hundred messages of 90,000 tokens: fewer messages, fewer tokens, 48 rounds gone."""
-    given = said(50, 36)
+    given = said(50, 45)
     found = compact_messages(given, max_tokens=80_000, preset="recent_rounds", return_result=True)
-    assert found.original_token_count == total(named_counter("cjk_aware"), given) > 80_000
-    assert found.new_token_count == total(named_counter("cjk_aware"), found.new_messages) < 10_000
+    assert found.original_token_count == total(tiktoken_counter(), given) > 80_000
+    assert found.new_token_count == total(tiktoken_counter(), found.new_messages) < 10_000
     assert (found.compacted_rounds, found.compacted_messages, len(found.new_messages)) == (48, 96, 5)
     assert found.summary
     assert found.summary in found.new_messages[0].text
@@ -433,7 +439,7 @@ def test_the_result_of_a_list_tells_what_went_and_what_is_left() -> None:
 @pytest.mark.requirement("S4.12")
 async def test_a_list_is_compacted_on_an_event_loop_too() -> None:
     """With the same result, or as a plain list."""
-    given, options = said(50, 36), {"max_tokens": 80_000, "preset": "recent_rounds"}
+    given, options = said(50, 45), {"max_tokens": 80_000, "preset": "recent_rounds"}
     whole = await acompact_messages(given, return_result=True, **options)  # type: ignore[call-overload] # by name
     plain = await acompact_messages(given, **options)  # type: ignore[call-overload] # by name
     assert whole.new_messages == plain
@@ -443,10 +449,13 @@ async def test_a_list_is_compacted_on_an_event_loop_too() -> None:
 @pytest.mark.requirement("S4.37")
 def test_the_chat_shows_the_compaction_and_how_full_the_window_is() -> None:
     """With a model of 128,000 tokens over HTTP: the gauge rises to the trigger, a person agrees, and it falls."""
-    with provider(
-        answer=lambda request: TOLD if "<conversation>" in str(request["messages"][-1]) else "Noted."
-    ) as script:
-        lines = [f"Note {n}. " + "word " * 10_300 for n in range(9)]
+
+    def answer(request: dict[str, Any]) -> str:
+        script.counted = sum(len(str(message["content"]).split()) for message in request["messages"])
+        return TOLD if "<conversation>" in str(request["messages"][-1]) else "Noted."
+
+    with provider(answer=answer) as script:
+        lines = [f"Note {n}. " + "word " * 13_400 for n in range(9)]
         heard = chat(*lines[:8], lines[8], "yes", args=["--preset", "recent_rounds"], env=script.env)
     gauges = [(one["tokens"], one["trigger"], one["limit"]) for one in of_kind(heard, "gauge")]
     assert {gauge[1:] for gauge in gauges} == {(102_400, 115_200)}

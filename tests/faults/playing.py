@@ -111,7 +111,7 @@ class Stage:
             tools=[read],
             now=self.clock,
             checkpointer=self._unreliable(SQLAlchemySaver(database) if database else InMemorySaver()),
-            **case.settings.model_dump(exclude={"token_counter", "summarizer"}),
+            **case.settings.model_dump(exclude={"summarizer"}),
         )
         records = records_of(self.graph)
         self.records = CompactionRecords(records.database)

@@ -99,7 +99,7 @@ Drive = Synchronous | Asynchronous
 
 def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """Build the small agent; what is no argument of the builder is a setting."""
-    counter = options.pop("token_counter", WORDS)  # the builder's, not the setting of that name
+    counter = options.pop("token_counter", WORDS)
     settings = {**SMALL, **{key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}}
     options.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(

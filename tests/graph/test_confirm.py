@@ -47,7 +47,7 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     await go.invoke(graph, full())
     asked = question(graph)
     assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
-    assert asked["answers"] == ["accept", "decline", {"accept": True, "focus": "what to keep above all"}]
+    assert asked["answers"] == ["approve", "reject", {"accept": True, "focus": "what to keep above all"}]
     assert asked["messages_leaving"] == 14
     assert asked["tokens_after_about"] < 500
     assert json.loads(json.dumps(asked)) == asked, "Studio and any other client read it as JSON"
@@ -103,7 +103,7 @@ async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_que
     assert values(graph)["messages"][-1].text == ("ok" if fits else "and now?")
 
 
-@pytest.mark.parametrize("answer", [True, "accept", "Yes", "好的", {"accept": True}, {"focus": "the price"}])
+@pytest.mark.parametrize("answer", [True, "approve", " Approve", {"accept": True}, {"focus": "the price"}])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     """Any clear yes goes on to the compaction."""
     graph = asking()
@@ -119,7 +119,7 @@ async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [False, "decline", "", "what?", "否", {"accept": False, "focus": "x"}, {"accept": "no"}, 7, []]
+    "answer", [False, "reject", "", "what?", "yes", {"accept": False, "focus": "x"}, {"accept": "no"}, 1, []]
 )
 async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     """The turn is answered on the whole conversation, and the ledger says who decided."""

@@ -6,65 +6,37 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.messages.utils import count_tokens_approximately
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
-from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from langgraph_compaction.nodes.conversation.request import render
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.errors import TokenCounterError
 from langgraph_compaction.nodes.runtime.dependencies import counter_of
-from tests.fakes import ScriptedModel, usage
+from tests.fakes import ScriptedModel, chars, usage
 from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, standing, values, verdicts
 from tests.histories import asks, result
 
 
-def counting(named: str, reported: int, **options: Any) -> Any:
-    """Build an agent whose window is 10,000; its model reports so many tokens."""
-    model = ScriptedModel(replies=[usage(AIMessage("answer", id="a"), reported), "more"])
-    settings = CompactionSettings(context_window=10_000, output_reserve=0, token_counter=named)
-    return create_compacting_agent(
-        model, settings=settings, summarizer="digest", checkpointer=InMemorySaver(), **options
-    )
-
-
-@pytest.mark.parametrize(
-    ("named", "options", "anchored"),
-    [
-        ("usage", {}, True),
-        ("tiktoken", {}, False),
-        ("chars/2", {}, False),
-        ("cjk_aware", {}, False),
-        ("chars/2", {"token_counter": count_tokens_approximately}, True),
-    ],
-)
-async def test_the_providers_figures_stand_for_what_it_was_sent(
-    go: Drive, named: str, options: dict[str, Any], *, anchored: bool
-) -> None:
-    """Under `usage`, and for a counter of the builder's; the others are estimates from the first to the last."""
-    graph = counting(named, 321, **options)
-    await go.invoke(graph, {"messages": [HumanMessage("x" * 1_000)]})
-    assert bool(standing(graph)["usage"]) == anchored
+@pytest.mark.parametrize("counter", [None, count_tokens_approximately])
+async def test_the_providers_figures_stand_for_what_it_was_sent(go: Drive, counter: Any) -> None:
+    """Whoever counts: the figures correct the count of the next request."""
+    graph = agent(ScriptedModel(replies=[usage(AIMessage("answer", id="a"), 321)]), token_counter=counter)
+    await go.invoke(graph, {"messages": [HumanMessage("x" * 100)]})
+    assert standing(graph)["usage"]
     assert standing(graph)["calibration"]
 
 
-@pytest.mark.parametrize(("named", "compacted"), [("chars/2", True), ("chars/3", False)])
-async def test_the_settings_counter_decides_when_it_is_compacted(go: Drive, named: str, *, compacted: bool) -> None:
-    """16,400 characters are 8,200 tokens, or 5,467; the ledger names the counter."""
-    graph = counting(named, 100)
+@pytest.mark.parametrize(("divisor", "compacted"), [(2, True), (3, False)])
+async def test_the_applications_counter_decides_when_it_is_compacted(
+    go: Drive, divisor: int, *, compacted: bool
+) -> None:
+    """16,400 characters are 8,200 tokens, or 5,467, of a window of 10,000; the ledger names the counter."""
+    counter = chars(divisor)
+    given = {"context_window": 10_000, "trigger_ratio": 0.8, "target_ratio": 0.5, "output_reserve": 0}
+    graph = agent(ScriptedModel(), "digest", token_counter=counter, **given)
     texts = [HumanMessage("x" * 8_200), AIMessage("y" * 8_200), HumanMessage("now?")]
     await go.invoke(graph, {"messages": texts})
-    assert [row.counter for row in ledger(graph)] == ([named] if compacted else [])
-
-
-async def test_a_run_can_be_counted_otherwise(go: Drive) -> None:
-    """By the settings of that run."""
-    graph = counting("chars/3", 100)
-    texts = [HumanMessage("x" * 8_200), AIMessage("y" * 8_200), HumanMessage("now?")]
-    context = CompactionOverrides.model_validate({"token_counter": "chars/2"})
-    await go.invoke(graph, {"messages": texts}, CONFIG, context=context)
-    assert [row.counter for row in ledger(graph)] == ["chars/2"]
+    assert [row.counter for row in ledger(graph)] == ([counter.name] if compacted else [])
 
 
 def _raising(_: list[Any]) -> int:

@@ -164,7 +164,7 @@ async def test_the_ledger_and_the_channel_know_of_the_handover(go: Drive) -> Non
         CompactionThread(graph, CONFIG).handoff()
 
 
-@pytest.mark.parametrize("answer", ["raise", False, "decline", "what?", {"accept": False}, 7])
+@pytest.mark.parametrize("answer", ["raise", False, "reject", "what?", {"accept": False}, 7])
 async def test_anything_else_leaves_it_to_the_person(go: Drive, answer: Any) -> None:
     """The request is not sent; the error says what to do, and the conversation is as it was."""
     model = ScriptedModel()
@@ -344,7 +344,7 @@ async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_quest
     model = ScriptedModel(replies=[usage(AIMessage(filler(500, "a"), id="long"), 600, 500)])
     graph = leap(build, model)
     await go.invoke(graph, EARLIER, CONFIG)
-    assert [answer for answer in question(graph)["answers"] if isinstance(answer, str)] == ["accept", "decline"]
+    assert [answer for answer in question(graph)["answers"] if isinstance(answer, str)] == ["approve", "reject"]
     await go.invoke(graph, Command(resume=False), CONFIG)
     assert graph.get_state(CONFIG).next == ()
     await go.invoke(graph, said("and now?"), CONFIG)

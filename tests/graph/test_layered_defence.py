@@ -107,15 +107,6 @@ async def test_system_messages_are_kept_before_the_summary(go: Drive) -> None:
     assert is_summary(left[2])
 
 
-def test_tokens_are_estimated_from_characters() -> None:
-    """A third of them, where the builder is given no counter; the provider's figures do not stand in for them."""
-    graph = agent(ScriptedModel(), preset="layered_defence", token_counter=None)
-    dependencies = graph.nodes["model"].bound.dependencies
-    assert dependencies.counter_for(None).text("x" * 30) == 10
-    assert not dependencies.is_anchored(dependencies.settings)
-    assert dependencies.is_anchored(CompactionSettings())
-
-
 async def test_a_summarizer_of_its_own_condenses_a_very_long_conversation(go: Drive) -> None:
     """A compiled graph, which sees neither tools nor thread; hundreds of thousands of characters become a line."""
     shown: list[str] = []

@@ -220,7 +220,7 @@ async def test_a_person_is_asked_with_the_default_max_tokens_of_claude(go: Drive
         "preset": preset,
     }
     given |= {"token_counter": HUNDREDS, "summarizer": "digest"}
-    for tokens, answers in ((133_000, ["accept", "decline"]), (140_000, WAYS)):
+    for tokens, answers in ((133_000, ["approve", "reject"]), (140_000, WAYS)):
         graph = build(sized_as(claude()), **given)
         await go.invoke(graph, talk(tokens), CONFIG)
         (asked,) = graph.get_state(CONFIG).interrupts

@@ -12,7 +12,7 @@ from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.tokens import named_counter
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.errors import UnknownWindowError
 from langgraph_compaction.nodes.runtime.dependencies import window_of
@@ -65,11 +65,7 @@ def test_the_figures_of_the_design() -> None:
     """Its YAML block, field by field."""
     chosen = CompactionSettings(preset="recent_rounds")
     assert (chosen.trigger_ratio, chosen.recent_rounds_keep, chosen.summary_max_chars) == (0.8, 2, 1_000)
-    assert (chosen.summary_prompts, chosen.summary_form, chosen.token_counter) == (
-        "brief",
-        "recent_rounds",
-        "cjk_aware",
-    )
+    assert (chosen.summary_prompts, chosen.summary_form) == ("brief", "recent_rounds")
 
 
 def test_a_person_is_asked_unless_the_settings_say_otherwise() -> None:
@@ -157,7 +153,7 @@ def test_compact_logic() -> None:
     assert found.summary
     assert is_summary(found.new_messages[0])
     assert found.saved_ratio == 1 - found.new_token_count / found.original_token_count
-    assert found.original_token_count == sum(map(named_counter("cjk_aware").message, messages))
+    assert found.original_token_count == sum(map(tiktoken_counter().message, messages))
 
 
 async def test_session_auto_compact(go: Drive) -> None:
@@ -173,7 +169,7 @@ async def test_session_auto_compact(go: Drive) -> None:
 
 def test_a_long_session_becomes_a_short_one() -> None:
     """The design's example: seventy thousand tokens come to a seventh."""
-    messages = numbered(text_rounds(110, say="question " * 100, reply="answer " * 340))
+    messages = numbered(text_rounds(110, say="question " * 130, reply="answer " * 450))
     found = compact_messages(
         messages,
         max_tokens=64_000,

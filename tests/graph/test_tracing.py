@@ -257,7 +257,7 @@ async def test_a_question_to_a_person_is_no_error(go: Drive, recorded: Recorded)
     """The interrupt ends the span of `confirm` without a status."""
     graph = harness.agent(calm(), require_confirmation=True)
     await go.invoke(graph, full())
-    await go.invoke(graph, Command(resume="accept"))
+    await go.invoke(graph, Command(resume="approve"))
     assert verdicts(graph) == ["committed"]
     confirmed = recorded.named("compaction.confirm")
     assert len(confirmed) == 2

@@ -122,7 +122,7 @@ def test_each_system_compacts_at_its_own_trigger(
     waiting = client.threads.get_state(thread)["interrupts"]
     assert bool(waiting) == (preset == "recent_rounds")
     if waiting:
-        client.runs.wait(thread, assistant, command={"resume": "accept"}, context=context)
+        client.runs.wait(thread, assistant, command={"resume": "approve"}, context=context)
     (row,) = CompactionRecords(kept.database).history(thread)
     assert (row.verdict, row.trigger) == ("committed", trigger)
     state = client.threads.get_state(thread)["values"]

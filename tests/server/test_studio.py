@@ -92,7 +92,7 @@ def test_an_edited_state_is_what_a_run_goes_on_from(client: Any, assistant: str)
     assert said_by_user(edited["values"])[-1] == "shorter"
     assert ids(edited["values"]) == ["m0", "m2", "m3", "m4", "m5", "m6"]
     client.runs.wait(thread, assistant, input=None)
-    state = client.runs.wait(thread, assistant, command={"resume": "accept"})
+    state = client.runs.wait(thread, assistant, command={"resume": "approve"})
     assert state["compaction"]["epoch"] == 1
     assert said_by_user(state)[-1] == "shorter"
     assert "m1" not in ids(state)

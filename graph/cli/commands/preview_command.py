@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.conversation.tokens import named_counter
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.state import with_ids
@@ -75,7 +75,7 @@ def _call(settings: CompactionSettings, values: Mapping[str, Any]) -> Call:
     usage: Mapping[str, Any] = compaction.get("usage") or {}
     # a commit removes the usage, and stores the size of system prompt and tools
     fixed = (usage or compaction.get("sizes") or {}).get("fixed", 0)
-    counter = named_counter(settings.token_counter, usage.get("model"))
+    counter = tiktoken_counter(usage.get("model"))
     return call_on(values, settings, counter=counter, overhead=fixed, window=window_of(settings, None))
 
 

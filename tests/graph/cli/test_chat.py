@@ -177,7 +177,7 @@ def full() -> list[str]:
         ("yes", "committed"),
         ("keep: the ships", "committed"),
         ('{"accept": true, "focus": "the ships"}', "committed"),
-        *((refusal, "declined") for refusal in ("no", "decline", "否", "不要", "nope", "cancel", "no thanks")),
+        *((refusal, "declined") for refusal in ("no", "reject", "否")),
     ],
 )
 def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
@@ -193,7 +193,7 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
 @pytest.mark.parametrize("line", ["keep: the ships", "保留：the ships", '{"accept": true, "focus": "the ships"}'])
 def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
     """It is the answer that the question offers for it; other JSON is unclear."""
-    asked = {"answers": ["accept", "decline", {"accept": True, "focus": ""}], "language": "en"}
+    asked = {"answers": ["approve", "reject", {"accept": True, "focus": ""}], "language": "en"}
     assert answer_of(line, asked) == {"accept": True, "focus": "the ships"}
     assert [answer_of(other, asked) for other in ("keep:", '{"focus": 1}', "[" * 9_999)] == [None, None, None]
 
@@ -201,7 +201,7 @@ def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
 @pytest.mark.parametrize("line", ["", "the ships", "yes, but not now", "rather not"])
 def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> None:
     """The chat says what can be answered; it neither takes the line for a focus nor for a consent."""
-    said = heard(*full(), line, "decline", "/status", args=["--confirm"])
+    said = heard(*full(), line, "reject", "/status", args=["--confirm"])
     assert len(of_kind(said, "question")) == 2
     assert any("answer yes or no" in each["text"] for each in of_kind(said, "note"))
     (status,) = of_kind(said, "status")
@@ -244,7 +244,7 @@ def test_a_person_reads_the_sizes_before_the_prompt(
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes \n"))
     now = {"current_tokens": 3_300, "max_tokens": 4_000, "limit": 3_600, "language": "en"}
-    answers = ["accept", "decline", {"accept": True, "focus": ""}]
+    answers = ["approve", "reject", {"accept": True, "focus": ""}]
     assert Terminal().ask({"question": "Compact?", "answers": answers, **now, **sizes}) == "yes "
     assert capsys.readouterr().out.splitlines() == [
         "Compact? It holds 3,300 of 4,000 tokens; at most 3,600 can be sent.",

@@ -13,7 +13,7 @@ from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, tal
         ("drop_oldest", "degraded_deterministic", ""),
         ("new_thread", "none", "Going on as chat-2"),
         ("raise", "declined", ""),
-        ("cancel", "declined", ""),
+        ("no", "declined", ""),
     ],
 )
 def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, seen: str) -> None:

@@ -10,7 +10,6 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import chars_counter
 from langgraph_compaction.nodes.conversation.transcript import message_id
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.digest.digest import facts_of
@@ -26,7 +25,7 @@ from langgraph_compaction.nodes.runtime.summarize_chunks import (
 )
 from langgraph_compaction.nodes.summary.fallback_chain import Level
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import ReplyingSummarizer, StalledSummarizer
+from tests.fakes import ReplyingSummarizer, StalledSummarizer, chars
 from tests.graph.harness import WORDS, Clock, filler
 from tests.histories import numbered, result
 
@@ -219,7 +218,7 @@ def test_the_joined_pieces_are_no_longer_than_the_limit() -> None:
 
     Together the chunks hold all pieces in their order, numbered and quoted.
     """
-    counter, texts = chars_counter(1), ['The user said "a < b".'] * 9
+    counter, texts = chars(1), ['The user said "a < b".'] * 9
     quoted = [f'<part number="{n}">\nThe user said "a &lt; b".\n</part>' for n in range(1, 10)]
     whole, half = len("\n".join(quoted)) + 1, len("\n".join(quoted[:4])) + 1
     for limit, count in ((whole, 1), (whole - 1, 2), (half, 3)):

@@ -11,10 +11,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.nodes import CompactionResult
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import named_counter, total
+from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose
+from tests.fakes import chars
 from tests.histories import applied, asks, histories, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.nodes.selection.strategies.selecting import ANYTHING, WORDS
 
@@ -117,7 +118,7 @@ def test_even_so_no_block_is_broken() -> None:
 
 def test_the_golden_figures_of_the_original() -> None:
     """Ten rounds of 500 tokens become seven messages of 180: 64 % saved."""
-    counter = named_counter("chars/2")
+    counter = chars(2)
     messages = numbered(
         [kind("x" * 42) for _ in range(10) for kind in (HumanMessage, AIMessage)],
     )
