@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
@@ -25,8 +26,10 @@ _ISOLATION = "compaction_isolation"
 _IN_TRANSACTION = 1  # flag of the status that MariaDB sends with each answer: a transaction is open
 _PSYCOPG_BINARY = 1  # psycopg.pq.Format.BINARY
 _PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say why the database is busy
-_ENGINES: WeakSet[sa.Engine] = WeakSet()
+_OWN: "WeakSet[OwnEngine]" = WeakSet()
 _INHERITED: list[Pool] = []
+_CUT_OFF: set[str] = set()
+"""The SQLite files that were in use when this process was forked."""
 _QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
 _QUEUES_LOCK = threading.Lock()
 
@@ -39,6 +42,8 @@ class OwnEngine:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url
+        # by pool, because a forked child process gets a new pool and must not use a connection of its parent
+        self.write_connections: dict[Pool, sa.Connection] = {}
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
 
@@ -50,12 +55,15 @@ class OwnEngine:
                     engine = create_engine(self.url)
                     _configure(engine)
                     self._engine = engine
+                    if not is_memory(self.url):
+                        _OWN.add(self)
+                        _register_fork_hooks()
         return self._engine
 
-    def close(self, write_connections: dict[Pool, sa.Connection]) -> None:
+    def close(self) -> None:
         """Close the engine's connections and its pool's open write connection, if the engine was made at all."""
         if self._engine is not None:
-            if (conn := write_connections.pop(self._engine.pool, None)) is not None:
+            if (conn := self.write_connections.pop(self._engine.pool, None)) is not None:
                 conn.close()
             self._engine.dispose()
 
@@ -113,8 +121,6 @@ def _configure(engine: sa.Engine) -> None:
     if engine.dialect.name in {"mysql", "mariadb"}:
         event.listen(engine, "connect", _note_isolation)
         event.listen(engine, "reset", _roll_back_unless_ended)
-    _ENGINES.add(engine)
-    _register_fork_hook()
 
 
 def _request_binary_results(
@@ -159,11 +165,84 @@ def _use_write_ahead_log(connection: Any, _record: Any) -> None:
             return
 
 
+class _Gate:
+    """Lets OS threads use SQLite files, except while one of them forks the process."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._forks = False
+        self.inside: Counter[tuple[int, str]] = Counter()
+        """How many transactions each OS thread has open on a file."""
+
+    @contextmanager
+    def passed(self, file: str) -> Generator[None]:
+        """Keep the process from being forked during the `with` block; first wait while it is being forked."""
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forks or any(one == me for one, _ in self.inside))
+            self.inside[me, file] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.inside[me, file] -= 1
+                self.inside += Counter()  # drops what has become zero
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait until no other OS thread is inside, for `BUSY_TIMEOUT_S` seconds at most, and let nobody in."""
+        me = threading.get_ident()
+        self._changed.acquire()
+        self._forks = True
+        self._changed.wait_for(lambda: all(one == me for one, _ in self.inside), BUSY_TIMEOUT_S)
+
+    def open(self) -> None:
+        """Let all in again; the OS thread that called `close` calls this."""
+        self._forks = False
+        self._changed.notify_all()
+        self._changed.release()
+
+
+_GATE = _Gate()
+
+
+@contextmanager
+def keep_from_fork(engine: sa.Engine, place: str) -> Generator[None]:
+    """Keep the process from being forked while the `with` block uses an SQLite file.
+
+    SQLite notes in the memory of the process which locks its connections hold. A forked child with an open connection
+    believes these notes: it waits for ever for the right to write, or writes without a lock to a log that its parent
+    deletes. So no connection may be open during a fork. Raise DatabaseError in a child where one was open.
+    """
+    file = str(engine.url.database)
+    if file in _CUT_OFF:
+        raise DatabaseError(
+            f"{place} was in use while this process was forked, so SQLite cannot use it here: fork outside of "
+            'transactions, or start processes by multiprocessing\'s method "spawn"'
+        )
+    with _GATE.passed(file):
+        yield
+
+
 @cache
-def _register_fork_hook() -> None:
-    """Register `_leave_connections_to_parent` once, when the first engine is made."""
+def _register_fork_hooks() -> None:
+    """Register what is done around a fork once, when the first engine is made."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_leave_connections_to_parent)
+        os.register_at_fork(
+            before=_close_files, after_in_parent=_open_gate, after_in_child=_leave_connections_to_parent
+        )
+
+
+def _close_files() -> None:
+    """Close this package's connections to SQLite files, once no other OS thread uses one."""
+    _GATE.close()
+    for own in _OWN:
+        if own.url.get_backend_name() == "sqlite":
+            own.close()
+
+
+def _open_gate() -> None:
+    _GATE.open()
 
 
 def _leave_connections_to_parent() -> None:
@@ -172,6 +251,10 @@ def _leave_connections_to_parent() -> None:
     The inherited pool is kept alive: closing the pool's connections would send messages to the server, or change the
     file, on behalf of the parent process.
     """
-    for engine in _ENGINES:
+    global _GATE  # noqa: PLW0603 - OS threads that the child does not have may be inside the old one
+    _CUT_OFF.update(file for _, file in _GATE.inside)
+    _GATE = _Gate()
+    for own in _OWN:
+        engine = own.get()
         _INHERITED.append(engine.pool)
         engine.dispose(close=False)

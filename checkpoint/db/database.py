@@ -11,12 +11,12 @@ from weakref import finalize
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import Pool, StaticPool
+from sqlalchemy.pool import StaticPool
 
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn
+from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn, keep_from_fork
 from .row_codec import Keyring
 from .thread_row import keep_cached_threads
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
@@ -62,10 +62,8 @@ class Database:
         It is False for an engine that the application passed: another `Database` on that engine could read the cached
         rows although it has other encryption keys.
         """
-        # by pool, because a forked child process gets a new pool and must not use a connection of its parent
-        self._write_connections: dict[Pool, sa.Connection] = {}
         if self._own is not None:  # the garbage collector may run on an event loop, where closing must not block
-            finalize(self, off_event_loop, partial(self._own.close, self._write_connections)).atexit = False
+            finalize(self, off_event_loop, self._own.close).atexit = False
         self.workers = Workers(partial(threads_for, engine))
         """OS threads that run blocking calls for asynchronous callers: `await database.workers.run(call)`."""
 
@@ -219,7 +217,7 @@ class Database:
         """End the worker threads, and close the connections of an engine that `open` made."""
         self.workers.close()
         if self._own is not None:
-            self._own.close(self._write_connections)
+            self._own.close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,8 +250,9 @@ class Database:
         A traceback can keep an unfinished cursor alive, and on SQLite such a cursor pins an old read snapshot; so the
         connection is discarded after an error.
         """
-        pool, shared = engine.pool, self.caches_thread_rows and mode == WRITES
-        conn = (self._write_connections.pop(pool, None) if shared else None) or self._connect(engine)
+        pool = engine.pool
+        shared = self._own.write_connections if self._own and self.caches_thread_rows and mode == WRITES else None
+        conn = (None if shared is None else shared.pop(pool, None)) or self._connect(engine)
         try:
             yield conn
         except BaseException:
@@ -261,21 +260,26 @@ class Database:
                 conn.invalidate()
             conn.close()
             raise
-        if shared and engine.pool is pool:
-            self._write_connections[pool] = conn
+        if shared is not None and engine.pool is pool:
+            shared[pool] = conn
         else:
-            if shared:  # `close` replaced the pool during the transaction: close this connection for good
+            if shared is not None:  # `close` replaced the pool during the transaction: close this connection for good
                 conn.detach()
             conn.close()
 
-    def _exclusive(self, mode: str) -> AbstractContextManager[object]:
+    @contextmanager
+    def _exclusive(self, mode: str) -> Generator[None]:
         """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file.
 
         SQLite's own waiting is unfair: waiters sleep and retry, and the last to arrive may be served first.
         """
-        if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES):
-            return in_turn(self.engine, self._place)
-        return nullcontext()
+        waits = isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES)
+        is_file = self.is_sqlite and self.durable
+        with (
+            keep_from_fork(self.engine, self._place) if is_file else nullcontext(),
+            in_turn(self.engine, self._place) if waits else nullcontext(),
+        ):
+            yield
 
     def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:

@@ -1,4 +1,7 @@
+import multiprocessing
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
@@ -369,6 +372,69 @@ def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, th
         run_together(2, work)
         create_thread(database, f"{thread_id}-parent")
         assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 21
+
+
+@forks
+def test_a_child_that_is_forked_during_a_write_writes_too(shared_url: str, thread_id: str) -> None:
+    """SQLite would find its file locked for ever, so the fork waits until no OS thread uses the file."""
+    with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
+        begun = threading.Event()
+
+        def write() -> None:
+            with database.write() as conn:
+                begun.set()
+                STORE.thread(conn, f"{thread_id}-parent")
+                time.sleep(0.3)  # long enough for the fork
+
+        writer = pool.submit(write)
+        assert begun.wait(20)
+        run_together(1, lambda _: create_thread(database, f"{thread_id}-child"))
+        writer.result(timeout=20)
+        assert threads_of(database) >= {f"{thread_id}-parent", f"{thread_id}-child"}
+
+
+@forks
+def test_what_a_child_writes_outlives_its_parents_connections(tmp_path: Path) -> None:
+    """Who closes the last connection to an SQLite file deletes its log, which a child may still write to."""
+    url = f"sqlite:///{tmp_path / 'file.db'}"
+    with Database.open(url) as database:
+        database.setup()
+        create_thread(database, "parent")
+        context = multiprocessing.get_context("fork")
+        written, closed = context.Event(), context.Event()
+
+        def work() -> None:
+            create_thread(database, "before")
+            written.set()
+            assert closed.wait(30)
+            create_thread(database, "after")
+
+        child = context.Process(target=work)
+        child.start()
+        assert written.wait(30)
+    closed.set()
+    child.join(30)
+    assert child.exitcode == 0
+    with Database.open(url) as again:
+        assert threads_of(again) == {"parent", "before", "after"}
+
+
+@forks
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_a_child_of_a_transaction_is_told_what_to_do(tmp_path: Path, way: str) -> None:
+    """The OS thread that forks cannot wait for itself: SQLite's file cannot be used by the child."""
+
+    def work(_: int) -> None:
+        with pytest.raises(DatabaseError, match="fork outside of transactions") as caught:
+            create_thread(database, "child")
+        assert not caught.value.__cause__
+
+    with Database.open(f"sqlite:///{tmp_path / 'file.db'}") as database:
+        database.setup()
+        with database.read() if way == "read" else database.write():
+            run_together(1, work)
+        create_thread(database, "parent")
+        assert threads_of(database) == {"parent"}
 
 
 def test_every_error_is_one_of_this_package() -> None:
