@@ -4,8 +4,7 @@
 
     CompactionError
     ├── SettingsError (ValueError)      settings, presets or dependencies that are invalid
-    │   ├── UnknownWindowError          no context window is known for the model
-    │   └── TokenCounterError           the application's token counter raised an error or returned no number
+    │   └── UnknownWindowError          no context window is known for the model
     ├── RequestError (ValueError)       an invalid `compaction_request`
     ├── InvalidMessagesError (ValueError)  a list of messages that cannot be a conversation
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
@@ -30,10 +29,6 @@ class SettingsError(CompactionError, ValueError):
 
 class UnknownWindowError(SettingsError):
     """Neither the setting `context_window` nor the model's profile gives the size of the context window."""
-
-
-class TokenCounterError(SettingsError):
-    """The application's token counter raised an error, or returned something that is no number of tokens."""
 
 
 class RequestError(CompactionError, ValueError):

@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.resources import files
@@ -15,7 +15,7 @@ import tiktoken
 import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from ..errors import TokenCounterError
+from ..events import log
 
 MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
@@ -118,6 +118,50 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
     return encoded_json(block)
 
 
+class _Guard:
+    """Calls a counter of which it is not known whether it counts; where it fails, the caller counts approximately."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._has_warned = name, False
+
+    def number(self, count: Callable[[], Any], instead: Callable[[], int]) -> int:
+        """Return what `count` returns, rounded up, or what `instead` returns if that is no number of tokens."""
+        tokens = self.call(count)
+        if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
+            self._warn(f"returned {tokens!r:.40}")
+            return instead()
+        return math.ceil(tokens)
+
+    def head(self, cut: Callable[[], Any], text: str, tokens: int) -> str:
+        """Return the beginning of `text` that `cut` returns, or `tokens` characters if that is no beginning."""
+        head = self.call(cut)
+        if not isinstance(head, str) or not text.startswith(head):
+            self._warn(f"returned {head!r:.40} for the beginning of a text")
+            return text[:tokens]
+        return head
+
+    def call(self, count: Callable[[], Any]) -> Any:
+        """Return what `count` returns; `None` if it raises."""
+        try:
+            return count()
+        except BaseException as error:
+            # a panic of an extension in Rust, such as tiktoken, is no `Exception`
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            self._warn(f"raised {type(error).__name__}")
+            return None
+
+    def _warn(self, failure: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "token_counter: %s %s; where it fails, the count is approximate. Return a number of tokens, and from "
+                "head() a beginning of the text",
+                self._name,
+                failure,
+            )
+
+
 class TextCounter:
     """A counter made from a function on texts. It caches counts, so that each text is counted once."""
 
@@ -125,6 +169,7 @@ class TextCounter:
         self.name = name
         self._count = count
         self._head = head
+        self._guard = _Guard(name)
         self._counts: dict[str | bytes, int] = {}
 
     def text(self, text: str) -> int:
@@ -134,23 +179,29 @@ class TextCounter:
         if known is None:
             if len(self._counts) >= _CACHED_COUNTS:
                 self._counts.clear()
-            known = self._counts[key] = self._count(text)
+            known = self._counts[key] = self._counted(text)
         return known
+
+    def _counted(self, text: str) -> int:
+        return self._guard.number(lambda: self._count(text), lambda: _approximate_count(text))
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of a message: its texts, a constant for each media block, and the overhead."""
-        texts = sum(map(self.text, texts_of(message)))
-        return MESSAGE_OVERHEAD + texts + MEDIA_TOKENS * media_blocks(message)
+        return _message_tokens(message, self.text)
 
     def head(self, text: str, tokens: int) -> str:
         """Return the longest beginning of a text that holds at most `tokens` tokens."""
-        if self._head is not None:
-            return self._head(text, tokens)
+        if (cut := self._head) is not None:
+            return self._guard.head(lambda: cut(text, tokens), text, tokens)
         low, high = 0, len(text)
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._count(text[:middle]) <= tokens else (low, middle - 1)
+            low, high = (middle, high) if self._counted(text[:middle]) <= tokens else (low, middle - 1)
         return text[:low]
+
+
+def _message_tokens(message: BaseMessage, count: Callable[[str], int]) -> int:
+    return MESSAGE_OVERHEAD + sum(map(count, texts_of(message))) + MEDIA_TOKENS * media_blocks(message)
 
 
 class _LazyCounter:
@@ -199,16 +250,46 @@ def _encoding_counter(name: str) -> TokenCounter:
         return approximate_counter()
     return TextCounter(
         f"tiktoken:{name}",
-        lambda text: len(encoding.encode_ordinary(text)),
+        lambda text: sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text)),
         lambda text, tokens: _decoded_head(encoding, text, tokens),
     )
 
 
+_PIECE = 16_384
+"""Maximum number of characters that tiktoken gets at once, which are at most 64 kB of UTF-8.
+
+tiktoken panics at a million spaces, and takes more time for each character of a long text than of a short one.
+"""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces of at most `_PIECE` characters, whose tokens are those of the text.
+
+    Where no space or line break is near the end of a piece, a token may be divided. The halves of a surrogate pair
+    stay together.
+    """
+    start = 0
+    while len(text) - start > _PIECE:
+        end = start + _PIECE
+        nearest = max(text.rfind(" ", start + _PIECE // 2, end), text.rfind("\n", start + _PIECE // 2, end) + 1)
+        if nearest > 0:
+            end = nearest
+        elif "\ud800" <= text[end - 1] <= "\udbff":
+            end -= 1
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
 def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
-    ids = encoding.encode_ordinary(text)
-    if len(ids) <= tokens:
-        return text
-    return encoding.decode_bytes(ids[:tokens]).decode("utf-8", "ignore")
+    start = 0
+    for piece in _pieces(text):
+        ids = encoding.encode_ordinary(piece)
+        if len(ids) > tokens:
+            shown = encoding.decode_bytes(ids[:tokens]).decode("utf-8", "ignore")
+            return text[: start + len(shown)]
+        start, tokens = start + len(piece), tokens - len(ids)
+    return text
 
 
 @cache
@@ -280,36 +361,35 @@ class _MessagesCounter(TextCounter):
     def __init__(self, count: Callable[[list[Any]], int]) -> None:
         super().__init__(
             getattr(count, "__name__", "custom"),
-            lambda text: max(0, -self._empty + self._whole([HumanMessage(text)])),
+            lambda text: max(0, -self._empty + self._whole(HumanMessage(text))),
         )
         self._function = count
         self._messages: dict[str | bytes, int] = {}
 
     @cached_property
     def _empty(self) -> int:
-        return self._whole([HumanMessage("")])
+        return self._whole(HumanMessage(""))
 
-    def _whole(self, messages: list[Any]) -> int:
-        """Return what the function counts; raise `TokenCounterError` if it raises or returns no number of tokens."""
-        name = getattr(self._function, "__qualname__", type(self._function).__name__)
-        asked = "give a function of a list of messages that returns their number of tokens"
-        return _whole_number(lambda: self._function(messages), name, f"a {messages[0].type} message", asked)
+    def _whole(self, message: BaseMessage) -> int:
+        return self._guard.number(
+            lambda: self._function([message]), lambda: _message_tokens(message, _approximate_count)
+        )
 
     def message(self, message: BaseMessage) -> int:
         key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))
         if key not in self._messages:
             if len(self._messages) >= _CACHED_COUNTS:
                 self._messages.clear()
-            self._messages[key] = self._whole([message])
+            self._messages[key] = self._whole(message)
         return self._messages[key]
 
 
 class CheckedCounter:
-    """An application's counter; what it raises, and what is no number of tokens, is a `TokenCounterError`."""
+    """An application's counter. Where it fails or returns no number of tokens, the count is approximate."""
 
     def __init__(self, own: TokenCounter) -> None:
         self.own = own
-        self._kind = type(own).__qualname__
+        self._guard = _Guard(type(own).__qualname__)
 
     @property
     def name(self) -> str:
@@ -318,37 +398,17 @@ class CheckedCounter:
 
     def text(self, text: str) -> int:
         """Return the tokens of a text."""
-        return _whole_number(lambda: self.own.text(text), f"{self._kind}.text", "a text", _NUMBER)
+        return self._guard.number(lambda: self.own.text(text), lambda: _approximate_count(text))
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of a message."""
-        what = f"a {message.type} message"
-        return _whole_number(lambda: self.own.message(message), f"{self._kind}.message", what, _NUMBER)
+        return self._guard.number(
+            lambda: self.own.message(message), lambda: _message_tokens(message, _approximate_count)
+        )
 
     def head(self, text: str, tokens: int) -> str:
         """Return the beginning of a text that holds at most so many tokens."""
-        name, asked = f"{self._kind}.head", "return a beginning of the text"
-        found: Any = _called(lambda: self.own.head(text, tokens), name, "a text", asked)
-        if not isinstance(found, str) or not text.startswith(found):
-            raise TokenCounterError(f"token_counter: {name} returned {str(found)[:40]!r} for a text: {asked}")
-        return found
-
-
-_NUMBER = "return a number of tokens"
-
-
-def _whole_number(count: Callable[[], Any], name: str, what: str, asked: str) -> int:
-    tokens = _called(count, name, what, asked)
-    if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
-        raise TokenCounterError(f"token_counter: {name} returned {tokens!r} for {what}: {asked}")
-    return math.ceil(tokens)
-
-
-def _called(call: Callable[[], Any], name: str, what: str, asked: str) -> Any:
-    try:
-        return call()
-    except Exception as error:
-        raise TokenCounterError(f"token_counter: {name} raised {type(error).__name__} for {what}: {asked}") from error
+        return self._guard.head(lambda: self.own.head(text, tokens), text, tokens)
 
 
 def _key(text: str) -> str | bytes:

@@ -8,7 +8,6 @@ from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
 from ..conversation.redaction import masked
-from ..errors import TokenCounterError
 from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
@@ -22,12 +21,7 @@ MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "s
 
 
 def failure(error: Exception, reason: str) -> Finding:
-    """Return the verdict of an attempt that this error ended; API keys that the error quotes are masked.
-
-    Raises the error again if it is the token counter's: no level can be tried without a count.
-    """
-    if isinstance(error, TokenCounterError):
-        raise error
+    """Return the verdict of an attempt that this error ended; API keys that the error quotes are masked."""
     if isinstance(error, SummaryAbandonedError):
         return Finding(ABANDONED, "loop_ended", str(error))
     kind = classify(error)

@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.conversation.tokens import CheckedCounter, TokenCounter, tiktoken_counter, total
-from langgraph_compaction.nodes.errors import TokenCounterError
 from tests.fakes import chars
 from tests.histories import IMAGE, asks, numbered, text_rounds
 
@@ -78,20 +77,17 @@ def test_what_an_applications_counter_counts_is_taken(answer: float, tokens: int
 
 
 @pytest.mark.parametrize("answer", [-1, True, float("inf"), float("nan"), "7", None])
-def test_what_is_no_number_of_tokens_is_an_error_that_names_the_counter(answer: Any) -> None:
-    """The error is the same if the counter returns no text for the beginning of a text."""
+def test_what_is_no_number_of_tokens_is_replaced_by_an_approximate_count(answer: Any) -> None:
+    """Four characters are a token; for a beginning that is none, as many characters as tokens stay."""
     counter = CheckedCounter(Answering(answer))
-    for asked in (
-        lambda: counter.text("abc"),
-        lambda: counter.message(HumanMessage("abc")),
-        lambda: counter.head("abc", 1),
-    ):
-        with pytest.raises(TokenCounterError, match="Answering"):
-            asked()
+    assert counter.text("abcde") == 2
+    assert counter.message(HumanMessage("abcde")) == 6
+    assert counter.head("abcde", 3) == "abc"
 
 
-def test_what_is_no_beginning_of_a_text_is_quoted_in_the_error() -> None:
-    """Up to 40 characters of it."""
-    counter = CheckedCounter(Answering("x" * 41))
-    with pytest.raises(TokenCounterError, match=f"head returned '{'x' * 40}' for a text: return a beginning"):
-        counter.head("abc", 1)
+def test_what_is_no_beginning_of_a_text_is_quoted_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Up to 40 characters of it, and once."""
+    counter = CheckedCounter(Answering("x" * 50))
+    assert [counter.head("abc", 1), counter.head("abc", 2)] == ["a", "ab"]
+    assert [row.message.count("x" * 39) for row in caplog.records] == [1]
+    assert "x" * 40 not in caplog.text

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -146,6 +147,41 @@ def test_a_head_is_the_longest_that_fits() -> None:
     assert APPROXIMATE.head("abcdefghij", 2) == "abcdefgh"
     for counter in (EXACT, APPROXIMATE):
         assert counter.head("one \ud83d", counter.text("one \ud83d")) == "one \ud83d"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    words=st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=9), min_size=9)
+)
+def test_a_long_text_is_counted_in_pieces_that_change_no_count(words: list[str]) -> None:
+    """A piece ends before a space, or after a line break."""
+    o200k = offline_encoding("o200k_base")
+    assert o200k is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("langgraph_compaction.nodes.conversation.tokens._PIECE", 40)
+        for text in (" ".join(words), "  ".join(words), "\n".join(words)):
+            tokens = len(o200k.encode_ordinary(text))
+            assert tiktoken_counter().text(text) == tokens
+            assert tiktoken_counter().head(text, tokens) == text
+
+
+@pytest.mark.parametrize("text", [" " * 1_100_000, "\u00a0" * 1_100_000, "中" * 100_000, "\ud83d\ude00" * 50_000])
+def test_no_piece_is_too_long_for_the_tokenizer(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets at most 64 kB at once, and no half of a surrogate pair: it panics at a million spaces."""
+    given_pieces: list[bytes] = []
+    encode = tiktoken.Encoding.encode_ordinary
+
+    def spied(encoding: tiktoken.Encoding, piece: str) -> list[int]:
+        given_pieces.append(piece.encode("utf-16", "surrogatepass").decode("utf-16").encode())
+        return encode(encoding, piece)
+
+    monkeypatch.setattr(tiktoken.Encoding, "encode_ordinary", spied)
+    tokens = tiktoken_counter().text(text)
+    assert 0 < tokens <= len(text)
+    assert max(map(len, given_pieces)) <= 65_536
+    assert b"".join(given_pieces).decode() == text.encode("utf-16", "surrogatepass").decode("utf-16")
+    assert text.startswith(tiktoken_counter().head(text, 9))
+    assert len(given_pieces) < len(text) / 8_000
 
 
 def test_a_text_is_counted_once() -> None:
