@@ -11,7 +11,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel
 
-from langgraph_compaction.nodes.compaction_request import NO_REQUEST, REQUEST
+from langgraph_compaction.nodes.compaction_request import CALLS_OPEN, NO_REQUEST, REQUEST, fault_of
+from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.errors import EmbeddingError, RequestError
 from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.model import rendered_request
@@ -130,6 +131,8 @@ class _Node(RunnableLambda[Any, Any]):
 
     def _enter(self, state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
         asked = {REQUEST: state[REQUEST]} if state.get(REQUEST) is not None else {}
+        if fault_of(state.get(REQUEST), {}, calls_open=Transcript(messages).has_open_call) == CALLS_OPEN:
+            raise RequestError(CALLS_OPEN)  # the parent would go on without the answer that its tools wait for
         if not self._in_parent:
             return {"messages": Overwrite(messages), **asked}
         return {"messages": messages, **{key: state.get(key) or {} for key in CHANNELS}, **asked}

@@ -24,12 +24,14 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, RunLeases, StoredRunLeases, memory_leases
 from langgraph_compaction.checkpoint.telemetry import record
-from langgraph_compaction.nodes import SettingsError, ThreadBusyError
+from langgraph_compaction.nodes import CompactionError, RequestError, SettingsError, ThreadBusyError
+from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
 
 from .build_dependencies import dependencies_of
+from .open_work import check_no_work, waiting_nodes
 
 AnyGraph = CompiledStateGraph[Any, Any, Any, Any]
 T = TypeVar("T")
@@ -61,16 +63,18 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
         """Stream a run as LangGraph does, after the other runs on the thread."""
         with turn(self, config, options.get("context")) as held:
+            if _spares(self, input, held):
+                _check_request(self.get_state(held, subgraphs=True))
             yield from super().stream(input, held, **options)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
         """Stream a run as LangGraph does, after the other runs on the thread."""
-        async with (
-            aturn(self, config, options.get("context")) as held,
-            aclosing(cast("AsyncGenerator[Any]", super().astream(input, held, **options))) as chunks,
-        ):
-            async for chunk in chunks:
-                yield chunk
+        async with aturn(self, config, options.get("context")) as held:
+            if _spares(self, input, held):
+                _check_request(await self.aget_state(held, subgraphs=True))
+            async with aclosing(cast("AsyncGenerator[Any]", super().astream(input, held, **options))) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state of a thread, as LangGraph does."""
@@ -101,6 +105,23 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Update the state as LangGraph does, after the runs on the thread."""
         async with aturn(self, config) as held:
             return await super().abulk_update_state(held, supersteps)
+
+
+def _spares(graph: AnyGraph, given: Any, config: RunnableConfig) -> bool:
+    """Whether an input has a request that may not abandon what the thread waits for, and the run has a thread."""
+    request = given.get(REQUEST) if isinstance(given, Mapping) else None
+    if not isinstance(request, Mapping) or request.get("abandon"):
+        return False
+    run = _merged(graph, config)
+    return _saver(graph, run) is not None and _TASK not in run and not run.get("checkpoint_id")
+
+
+def _check_request(state: StateSnapshot) -> None:
+    """Raise `RequestError` before anything is written, if something of the thread waits."""
+    try:
+        check_no_work(waiting_nodes(state))
+    except CompactionError as error:
+        raise RequestError(f'{error}. To abandon it, give {REQUEST} with "abandon": true') from None
 
 
 @contextmanager

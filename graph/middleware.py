@@ -248,8 +248,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         _refuse_second_summarizer(state)
         _refuse_other_memory(state)
-        fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
-        if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
+        view = Transcript(state["messages"])
+        fault = fault_of(state.get(REQUEST), state.get("compaction") or {}, calls_open=view.has_open_call)
+        if not fault and (state.get(REQUEST) is None or view.awaits_answer):
             return _without_old_refusal(state)
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), "token_check")
         update = update_of_hook(context, state["messages"])

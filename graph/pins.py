@@ -22,7 +22,8 @@ from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
-from .thread_state import at_rest, open_nodes, settled, state_of, written
+from .open_work import open_nodes
+from .thread_state import at_rest, settled, state_of, written
 
 
 @dataclass(frozen=True)

@@ -213,8 +213,8 @@ class CompactionThread:
         """Compact the thread now, whatever its size; return the new state.
 
         `focus` says what to keep above all; `full` summarizes the whole conversation, including messages that the
-        strategies would keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run
-        would abandon them.
+        strategies would keep. Raises `CompactionError` while the thread waits for an answer, for example to an
+        approval, or for tools: a new run would abandon them.
         """
         return change_sync(
             self.graph, self.config, "acompact", lambda config: compacted(self.graph, config, focus, full=full)

@@ -18,12 +18,11 @@ from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import aturn, check_thread, turn
+from .open_work import check_no_work, open_nodes, waiting_nodes
 from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 
-TOOLS = "tools"
-"""Name of the node that runs tools, in the graphs of this package and in LangChain's agent."""
 AS_NODE = "commit"
 """Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
 
@@ -85,13 +84,15 @@ def _on_event_loop() -> bool:
     return True
 
 
-def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
+def state_of(graph: Graph, config: RunnableConfig, *, subgraphs: bool = False) -> Effects[StateSnapshot]:
     """Return a thread's state with the messages that the model sees, including a compaction not yet stored.
 
     Raise `SettingsError` if the config names no thread.
     """
     check_thread(graph, config)
-    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+    state = yield from either(
+        lambda: graph.get_state(config, subgraphs=subgraphs), lambda: graph.aget_state(config, subgraphs=subgraphs)
+    )
     compaction = state.values.get("compaction") or {}
     if not compaction.get(KEY):
         return state
@@ -112,23 +113,13 @@ def check_in_parent(graph: Graph) -> None:
 def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) -> Effects[StateSnapshot]:
     """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run.
 
-    With `or_failed` the turn may also have ended with an error of a node that runs no tools.
+    With `or_failed` the turn may also have ended with an error, if nothing of it waits.
     """
     check_in_parent(graph)
-    state = yield from state_of(graph, config)
-    failed = or_failed and all(task.error and task.name != TOOLS for task in state.tasks)
-    if (nodes := open_nodes(state)) and not failed:
-        raise CompactionError(f"this thread has work to go on with ({', '.join(nodes)}): resume it first")
+    state = yield from state_of(graph, config, subgraphs=True)
+    failed = or_failed and all(task.error for task in state.tasks)
+    check_no_work(waiting_nodes(state) if failed else open_nodes(state))
     return state
-
-
-def open_nodes(state: StateSnapshot) -> tuple[str, ...]:
-    """Return the nodes that a resumed turn begins with.
-
-    They include a node that has run but whose writes are in no checkpoint yet, as after a killed process.
-    `StateSnapshot.next` does not.
-    """
-    return tuple(task.name for task in state.tasks)
 
 
 def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, ends: bool = True) -> Effects[None]:
@@ -182,20 +173,12 @@ def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]
 
 
 def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
-    """Compact a thread now and return its new state; raise `CompactionError` if tool calls are unanswered."""
+    """Compact a thread now and return its new state; raise `CompactionError` if something of it waits."""
     check_in_parent(graph)
-    _refuse_open_calls((yield from state_of(graph, config)))
-    wish = {"messages": [], REQUEST: {"focus": focus, "full": full}}
+    check_no_work(waiting_nodes((yield from state_of(graph, config, subgraphs=True))))
+    wish = {"messages": [], REQUEST: {"focus": focus, "full": full, "abandon": True}}
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
     return cast("dict[str, Any]", result)
-
-
-def _refuse_open_calls(state: StateSnapshot) -> None:
-    if TOOLS in open_nodes(state):
-        raise CompactionError(
-            "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
-            "with invoke(None)"
-        )
 
 
 def handed_over(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]:

@@ -18,6 +18,12 @@ WISHES = frozenset({"manual", "command"})
 """Triggers by which a person asks for a compaction. No further confirmation is needed, the breaker does not delay it,
 and if a level fails, the next one is tried at once until one commits."""
 
+CALLS_OPEN = (
+    f"tool calls of this thread wait for an answer or a result, so that {REQUEST} was dropped: resume the checkpoint "
+    'before this input, whose config get_state_history shows, or ask with "abandon": true'
+)
+"""The error text for a request that would abandon tool calls."""
+
 _NEW_FORM = (
     'give {"messages": [], "compaction_request": {"undo": "last"}} to undo, or '
     '{"messages": [], "compaction_request": {"focus": "the parcels"}} to compact'
@@ -49,6 +55,8 @@ class CompactionRequest(TypedDict, total=False):
     """Undo even where the result is over the limit."""
     release: bool
     """End the pause of automatic compactions that follows an undo."""
+    abandon: bool
+    """Do so even if the thread waits, for example for an approval; what it waits for is abandoned."""
     memory: Memory
     """Goal and pins of the thread that this thread continues; `CompactionThread.handoff` returns them. They alone do
     not start a compaction."""
@@ -57,8 +65,11 @@ class CompactionRequest(TypedDict, total=False):
 KEYS = tuple(CompactionRequest.__annotations__)
 
 
-def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
-    """Return the error text for an invalid or misplaced request; an empty text for a valid request."""
+def fault_of(request: Any, channel: Mapping[str, Any], *, calls_open: bool = False) -> str:
+    """Return the error text for an invalid or misplaced request; an empty text for a valid request.
+
+    `calls_open` says that tool calls wait, which a request may not abandon unless it says so.
+    """
     if channel.get("request") is not None:
         return f'a request is no part of "compaction": {_NEW_FORM}'
     if request is None:
@@ -71,18 +82,21 @@ def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
     asked = [name for name in ("undo", "release") if name in given]
     if len(asked) > 1 or (asked and given.keys() & {"focus", "full"}):
         return f"{REQUEST} has {_named(given)}: ask for a compaction, an undo or a release, one a run"
-    return _fault_of_value(given)
+    return _fault_of_value(given) or (CALLS_OPEN if calls_open and not given.get("abandon") else "")
 
 
 def _fault_of_value(given: Mapping[str, Any]) -> str:
     """Return the error text for a value that a key does not take; an empty text if there is none."""
     undo, release, force = given.get("undo"), given.get("release"), given.get("force", False)
+    abandon = given.get("abandon", False)
     if "undo" in given and undo is not True and not (isinstance(undo, str) and undo.strip()):
         return f"{REQUEST} has {undo!r} under 'undo': give \"last\" or the id of a compaction"
     if "release" in given and release is not True:
         return f"{REQUEST} has {release!r} under 'release': give true, or leave the key out"
     if not isinstance(force, bool) or (force and "undo" not in given):
         return f"{REQUEST} has {force!r} under 'force': give true beside 'undo', or leave the key out"
+    if not isinstance(abandon, bool):
+        return f"{REQUEST} has {abandon!r} under 'abandon': give true, or leave the key out"
     if "memory" in given and not _is_memory(given["memory"]):
         return f"{REQUEST} has {given['memory']!r} under 'memory': give what CompactionThread.handoff returned there"
     return ""

@@ -43,7 +43,8 @@ def token_check(context: NodeContext) -> Effects[Update]:
             "The state names the unknown step %r, which update_state has written; the check decides anew", step
         )
     asked = context.request
-    if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
+    calls_open = Transcript(context.messages).has_open_call
+    if fault := fault_of(asked, cast("dict[str, Any]", context.compaction), calls_open=calls_open):
         return reject_request(context, fault)
     _refuse_bare_embedding(context)
     context = yield from without_foreign_marks(context)
@@ -74,7 +75,7 @@ def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Up
         done = yield from undo_or_release(context, request)
         return {**_update(context, {**common, **done.pop("compaction")}), **done}
     route = _route(context, view, request)
-    if view.has_open_call:
+    if view.has_open_call and request is None:
         return _update(context, {**common, "step": route, "route": route})
     if context.compaction.get("draft"):
         step = route if _someone_else_works(context) else (yield from _recovery(context, request))

@@ -16,8 +16,9 @@ from langgraph.types import Command
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from ..builder import Graph
+from ..open_work import open_nodes
 from ..thread import CompactionThread
-from ..thread_state import open_nodes, records_of
+from ..thread_state import records_of
 from ..window_usage import WindowUsage, window_usage
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]

@@ -14,7 +14,6 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from ..compaction_request import NO_REQUEST, REQUEST
 from ..config.settings import CompactionSettings
 from ..conversation.request import Meter
-from ..conversation.transcript import Transcript
 from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..selection.selector import Selector
@@ -172,8 +171,6 @@ def _hindrance(context: NodeContext) -> Finding | None:
         return Finding("noop", "embedded", detail)
     if context.thread_id is None:
         return Finding("noop", "no_thread", "without a thread_id nothing is kept that could stand again")
-    if Transcript(context.messages).has_open_call:
-        return Finding("noop", "calls_open", "tool calls of this thread are waiting: resume it first")
     return None
 
 

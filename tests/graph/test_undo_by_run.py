@@ -20,6 +20,7 @@ from langgraph_compaction.graph import (
     create_compaction_graph,
 )
 from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.nodes import RequestError
 from langgraph_compaction.nodes.token_check import FORGOTTEN
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
@@ -129,8 +130,11 @@ async def test_nothing_is_taken_back_without_a_thread_or_under_open_calls() -> N
     graph = agent()
     graph.invoke(full(), CONFIG)
     graph.update_state(CONFIG, {"messages": tool_block(1, 5)[:1]}, as_node="token_check")
-    assert graph.invoke(wish(undo="last", force=True), CONFIG)["compaction"]["last"]["reason"] == "calls_open"
+    with pytest.raises(RequestError, match='"abandon": true'):
+        graph.invoke(wish(undo="last", force=True), CONFIG)
     assert verdicts(graph) == ["committed"]
+    done = graph.invoke(wish(undo="last", force=True, abandon=True), CONFIG)
+    assert done["compaction"]["last"]["verdict"] == "undone"
 
 
 async def test_a_broken_database_undoes_nothing(go: Drive) -> None:

@@ -150,6 +150,8 @@ def test_a_request_is_there_until_it_has_been_read() -> None:
         ({"release": "yes"}, "under 'release'"),
         ({"force": True}, "under 'force'"),
         ({"undo": "last", "force": "yes"}, "under 'force'"),
+        ({"abandon": True}, ""),
+        ({"abandon": "yes"}, "under 'abandon'"),
     ],
 )
 def test_a_request_asks_for_one_thing(asked: Any, fault: str) -> None:
