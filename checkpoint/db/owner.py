@@ -1,18 +1,26 @@
 """The owner of work that a process has begun, and whether the owner's process may still run."""
 
 import os
-import socket
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+_BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
+@cache
 def owner() -> str:
-    """Return the owner that this process records: the name of this host and the number of this process."""
-    return f"{socket.gethostname()}/{os.getpid()}"
+    """Return the owner that this process records: where its number is valid, this number, and a random identity.
+
+    Containers may share a host name and process numbers, so only the random identity tells them apart.
+    """
+    return f"{_place()}/{os.getpid()}/{uuid4().hex}"
 
 
 def may_run(recorded: str) -> bool:
-    """Whether the process of a recorded owner may still run. One on another host cannot be checked, and counts so."""
-    host, _, process = recorded.rpartition("/")
-    if host != socket.gethostname() or not process.isdigit():
+    """Whether the process of a recorded owner may still run. One that cannot be checked from here counts so."""
+    place, _, process = recorded.rpartition("/")[0].rpartition("/")
+    if not place or place != _place() or not process.isdigit():
         return True
     try:
         os.kill(int(process), 0)
@@ -21,3 +29,15 @@ def may_run(recorded: str) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _place() -> str:
+    """Return the start of the system and the namespace in which process numbers are valid; "" if they are unknown."""
+    try:
+        return f"{_BOOT.read_text().strip()}/{_PROCESSES.readlink()}"
+    except OSError:  # another system than Linux
+        return ""
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=owner.cache_clear)

@@ -1,7 +1,8 @@
 """Leases that let the runs of one thread take turns, in a database or in the memory of a process.
 
 A run holds the lease of its thread from before it reads the newest checkpoint until it has written its last one. The
-rows have a key of their own: they are neither the row of the thread nor the lease of `saver.lease`.
+rows have a key of their own: they are neither the row of the thread nor the lease of `saver.lease`. The database's
+clock says when a stored lease ends, because the clocks of the processes may differ.
 """
 
 import logging
@@ -22,7 +23,7 @@ from ..errors import CheckpointError
 from . import tables
 from .database import Database
 from .owner import may_run, owner
-from .statements import ignoring, insert_if_absent
+from .statements import database_time, ignoring, insert_if_absent
 from .thread_row import LONGEST_LEASE_S
 
 LEASE_S = 60.0
@@ -49,7 +50,7 @@ class RunLease:
     waits: bool = False
     """Whether the lease was asked for in vain: the run then tries to be the next one."""
     until: float = 0.0
-    """The end of the lease, in seconds since the epoch, as the last heartbeat wrote it; 0 before the first one."""
+    """The end of the lease after the last heartbeat, by the clock of its own process; 0 before the first one."""
     lost: bool = False
     """Whether a stored lease was found to have ended, or to be another run's, before its run was over."""
     passed_on: bool = False
@@ -187,14 +188,13 @@ class StoredRunLeases:
         It changes no row if that is not certain, or if a run has the place of the next one.
         """
         name, place = _names(lease.thread_id)
-        now = self._now()
-        values = {"name": name, **self._mine(lease, now + self._lasts_s)}
-        times = {"place": place, "now": now, "latest": now + LONGEST_LEASE_S}
-        return _take_free(self.database.engine.dialect.name), values | times
+        values = {"name": name, "token": lease.token, "owner": owner(), "place": place, "lasts": self._lasts_s}
+        return _take_free(self.database.engine.dialect.name), values
 
     def _take(self, conn: sa.Connection, lease: RunLease) -> bool:
         name, place = _names(lease.thread_id)
-        new = self._mine(lease, self._now() + self._lasts_s)
+        now = conn.execute(sa.select(database_time(conn.dialect.name))).scalar_one()
+        new = self._mine(lease, now + self._lasts_s)
         insert_if_absent(conn, tables.run_lease, {"name": name, **new})
         both = sa.select(tables.run_lease).where(_lease.name.in_((name, place))).with_for_update()
         rows = {row.name: row for row in conn.execute(both)}
@@ -202,12 +202,12 @@ class StoredRunLeases:
         if held is None:
             return False
         mine = held.token == lease.token
-        passed_over = following is not None and not self._is_free(following, lease)
-        if passed_over or not self._is_free(held, lease):
+        passed_over = following is not None and not self._is_free(following, lease, now)
+        if passed_over or not self._is_free(held, lease, now):
             if mine:
                 conn.execute(sa.delete(tables.run_lease).where(_lease.name == name))
             if not passed_over:
-                self._keep_place(conn, lease, place, following)
+                self._keep_place(conn, lease, place, following, now)
             return False
         if not mine:
             conn.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
@@ -215,23 +215,25 @@ class StoredRunLeases:
             conn.execute(sa.delete(tables.run_lease).where(_lease.name == place))
         return True
 
-    def _keep_place(self, conn: sa.Connection, lease: RunLease, place: str, known: sa.Row[Any] | None) -> None:
+    def _keep_place(
+        self, conn: sa.Connection, lease: RunLease, place: str, known: sa.Row[Any] | None, now: float
+    ) -> None:
         """Take the place of the next run, or keep it."""
-        new = self._mine(lease, self._now() + PLACE_S)
+        new = self._mine(lease, now + PLACE_S)
         if known is None:
             insert_if_absent(conn, tables.run_lease, {"name": place, **new})
-        elif known.token != lease.token or known.until - self._now() < PLACE_S / 2:
+        elif known.token != lease.token or known.until - now < PLACE_S / 2:
             conn.execute(sa.update(tables.run_lease).where(_lease.name == place).values(new))
 
     @staticmethod
     def _mine(lease: RunLease, until: float) -> dict[str, Any]:
         return {"token": lease.token, "owner": owner(), "until": until}
 
-    def _is_free(self, row: sa.Row[Any], lease: RunLease) -> bool:
-        return row.token == lease.token or self._has_ended(row.token, row.owner, row.until)
+    def _is_free(self, row: sa.Row[Any], lease: RunLease, now: float) -> bool:
+        return row.token == lease.token or self._has_ended(row.token, row.owner, row.until, now)
 
-    def _has_ended(self, token: str, by: str, until: float) -> bool:
-        now = self._now()
+    @staticmethod
+    def _has_ended(token: str, by: str, until: float, now: float) -> bool:
         if not now < until <= now + LONGEST_LEASE_S:  # a lease that ends later was written with a wrong clock
             return True
         if by == owner():
@@ -271,7 +273,10 @@ class StoredRunLeases:
         """Prolong leases by their tokens; mark those that are lost."""
         ours = _lease.token.in_(leases)
         until = self._now() + self._lasts_s
-        if self.database.run_statement(sa.update(tables.run_lease).where(ours).values(until=until)) >= len(leases):
+        prolonged = database_time(self.database.engine.dialect.name) + self._lasts_s
+        if self.database.run_statement(sa.update(tables.run_lease).where(ours).values(until=prolonged)) >= len(
+            leases
+        ):
             for lease in leases.values():
                 lease.until = until
             return
@@ -297,7 +302,10 @@ def _take_free(dialect: str) -> sa.Insert:
 
     MariaDB has no condition for an existing row, so there the statement only takes a lease without a row.
     """
-    new = {column.name: sa.bindparam(column.name, type_=column.type) for column in tables.run_lease.c}
+    now = database_time(dialect)
+    names = (_lease.name, _lease.token, _lease.owner)
+    new: dict[str, sa.ColumnElement[Any]] = {one.name: sa.bindparam(one.name, type_=one.type) for one in names}
+    new["until"] = now + sa.bindparam("lasts", type_=_lease.until.type)
     nobody_waits = ~sa.exists().where(_lease.name == sa.bindparam("place", type_=_lease.name.type))
     rows = sa.select(*new.values()).where(nobody_waits)
     if dialect == "postgresql":  # takes a parameter in the list of a SELECT for text
@@ -306,7 +314,7 @@ def _take_free(dialect: str) -> sa.Insert:
         insert: sa.Insert = ignoring(dialect, tables.run_lease).from_select(list(new), rows)
     else:
         until = _lease.until
-        ended = (until <= sa.bindparam("now", type_=until.type)) | (until > sa.bindparam("latest", type_=until.type))
+        ended = (until <= now) | (until > now + LONGEST_LEASE_S)
         kind = postgresql.insert if dialect == "postgresql" else sqlite.insert
         insert = (
             kind(tables.run_lease)

@@ -1,5 +1,3 @@
-import os
-import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +7,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from langgraph_compaction.checkpoint.db import owner as owners
+from langgraph_compaction.checkpoint.db.owner import owner
 from tests.kill.children import CONTEXT, PATIENCE_S, exit_code
 from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_whole, recover
@@ -84,8 +84,10 @@ def test_a_lease_ends_by_the_clock(world_of: Worlds, monkeypatch: pytest.MonkeyP
     world = world_of(PRECHECK)
     with monkeypatch.context() as patched, world.opened() as graph:
         if host == "another host":
-            patched.setattr(socket, "gethostname", lambda: "elsewhere")
+            patched.setattr(owners, "_place", lambda: "elsewhere/pid:[1]")
+            owner.cache_clear()
         graph.invoke(PRECHECK.given, CONFIG, durability="sync", interrupt_before=["summarize"])
+    owner.cache_clear()
     left = look_at(world)
     after = recover(replace(world, now=world.now + seconds))
     assert left_alone(left, after) is runs
@@ -113,8 +115,8 @@ def test_a_draft_belongs_to_the_process_that_opened_it(world_of: Worlds) -> None
     def compact() -> None:
         given = {"messages": [*held, *PRECHECK.given["messages"]]}
         built.invoke(given, CONFIG, interrupt_before=["summarize"])
-        there.send((os.getpid(), built.get_state(CONFIG).values["compaction"]["draft"]["owner"]))
+        there.send((owner(), built.get_state(CONFIG).values["compaction"]["draft"]["owner"]))
 
     assert exit_code(compact) == 0
-    pid, owner = here.recv()
-    assert owner == f"{socket.gethostname()}/{pid}"
+    worker, named = here.recv()
+    assert named == worker != owner()

@@ -1,5 +1,4 @@
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import prepared
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY, SWAPPED, Preparation
+from langgraph_compaction.checkpoint.db.owner import owner
 from tests.checkpoint.samples import COMMITTED, opening
 
 READY_NOW = Outcome(verdict=PREPARED, reason=READY, now=20.0, summary_calls=1, summary_input_tokens=9)
@@ -133,17 +133,17 @@ def test_a_preparation_is_waited_for_while_its_process_runs_and_has_time(
     now: float, *, alive: bool, may: bool
 ) -> None:
     """Not for one whose process has died, however much time it had, nor for one that took too long."""
-    process = os.getpid()
+    process = f"{os.getpid()}"
     if not alive:
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
-        process = ended.pid
+        process = f"{ended.pid}"
     held = Preparation(
         compaction_id="c",
         verdict=PREPARED,
         reason="",
         duration_s=None,
-        owner=f"{socket.gethostname()}/{process}",
+        owner=owner().replace(f"/{os.getpid()}/", f"/{process}/"),
         until=10.0,
         body={},
     )

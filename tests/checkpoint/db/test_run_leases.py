@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.db import run_leases, tables
+from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, PLACE_S, RunLease, StoredRunLeases
 from langgraph_compaction.checkpoint.db.thread_row import LONGEST_LEASE_S
 from langgraph_compaction.checkpoint.errors import DatabaseError
@@ -32,9 +34,9 @@ def rewrite(database: Database, lease: RunLease, **values: object) -> None:
         conn.execute(sa.update(tables.run_lease).where(tables.run_lease.c.token == lease.token).values(values))
 
 
-def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None:
+def test_one_at_a_time(database: Database, thread_id: str) -> None:
     """A lease is given to one run, again to the same run, and to the next one when it is given back."""
-    first, second = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    first, second = StoredRunLeases(database), StoredRunLeases(database)
     mine, yours = RunLease(thread_id), RunLease(thread_id)
     assert first.take(mine)
     assert first.take(mine)  # a transaction that is repeated after a lost connection
@@ -46,11 +48,11 @@ def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None
     assert second.take(RunLease(thread_id))
 
 
-def test_a_lease_has_the_name_that_other_versions_give_it(clock: Clock) -> None:
+def test_a_lease_has_the_name_that_other_versions_give_it() -> None:
     """Several versions of the package may use one database, and each must find the leases of the others."""
     database = Database.open("memory")
     database.setup()
-    leases, first, waiting = StoredRunLeases(database, clock), RunLease("t"), RunLease("t")
+    leases, first, waiting = StoredRunLeases(database), RunLease("t"), RunLease("t")
     assert leases.take(first)
     assert not leases.take(waiting)
     with database.read() as conn:
@@ -58,33 +60,69 @@ def test_a_lease_has_the_name_that_other_versions_give_it(clock: Clock) -> None:
     assert names == {"883e609a05d85c187a019cad93c12237", "4260bdeee61ef74ff07bae88286d9e8f"}
 
 
-ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
-    "held": (lambda _: {}, False),
-    "its time is over": (lambda clock: {"until": clock.time - 1}, True),
-    "ends as late as a lease may": (lambda clock: {"until": clock.time + LONGEST_LEASE_S}, False),
-    "written with a wrong clock": (lambda clock: {"until": clock.time + 10**6}, True),
-    "its process has ended": (lambda _: {"owner": f"{socket.gethostname()}/{2**22 + 1}"}, True),
-    "another process of this host": (lambda _: {"owner": f"{socket.gethostname()}/{os.getppid()}"}, False),
-    "another host": (lambda _: {"owner": f"elsewhere/{2**22 + 1}"}, False),
-    "this process, but no run of it": (lambda _: {"token": "lost"}, True),
+def elapse(database: Database, seconds: float) -> None:
+    """Let time pass: the rows of all leases end earlier."""
+    with database.write() as conn:
+        conn.execute(sa.update(tables.run_lease).values(until=tables.run_lease.c.until - seconds))
+
+
+def owned_by(*, host: str = "", namespace: str = "", process: int = os.getppid()) -> dict[str, object]:
+    """Return the owner of a lease that another process holds."""
+    here = owner().split("/")
+    return {"owner": "/".join((host or here[0], namespace or here[1], f"{process}", "another"))}
+
+
+NEVER = 2**22 + 1
+"""A number that no process has."""
+
+ENDED: dict[str, tuple[dict[str, object], bool]] = {
+    "held": ({}, False),
+    "its time is over": ({"until": time.time() - 60}, True),
+    "ends late": ({"until": time.time() + LONGEST_LEASE_S - 60}, False),
+    "written with a wrong clock": ({"until": time.time() + 10**6}, True),
+    "its process has ended": (owned_by(process=NEVER), True),
+    "another process of this host": (owned_by(), False),
+    "another host": (owned_by(host="elsewhere", process=NEVER), False),
+    "a container of this host": (owned_by(namespace="pid:[1]", process=NEVER), False),
+    "a container with this process's number": (owned_by(namespace="pid:[1]", process=os.getpid()), False),
+    "a system without boots and namespaces": ({"owner": f"/{NEVER}/another"}, False),
+    "the form of earlier versions": ({"owner": f"{socket.gethostname()}/{NEVER}"}, False),
+    "this process, but no run of it": ({"token": "lost"}, True),
 }
 
 
 @pytest.mark.parametrize("case", ENDED)
-def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, thread_id: str) -> None:
     """Nobody waits for a process that has died; one that may still run is waited for."""
-    leases, holder = StoredRunLeases(database, clock), RunLease(thread_id)
+    leases, holder = StoredRunLeases(database), RunLease(thread_id)
     assert leases.take(holder)
-    change, ended = ENDED[case]
-    if values := change(clock):
+    values, ended = ENDED[case]
+    if values:
         rewrite(database, holder, **values)
     assert leases.take(RunLease(thread_id)) is ended
     assert not holder.ended
 
 
-def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_id: str) -> None:
+@pytest.mark.parametrize("ahead", [-120.0, 120.0])
+def test_clocks_that_differ_end_no_lease(database: Database, thread_id: str, ahead: float) -> None:
+    """Hosts may be minutes apart: the database's clock says when a lease has ended, and when a place is free."""
+    ours, others = StoredRunLeases(database), StoredRunLeases(database, lambda: time.time() + ahead)
+    mine, yours, last = (RunLease(thread_id) for _ in range(3))
+    assert ours.take(mine)
+    assert not others.take(yours)
+    ours._prolong({mine.token: mine})
+    assert not others.take(yours)
+    assert ours.release(mine)
+    assert not ours.take(last)
+    assert others.take(yours)
+    others._prolong({yours.token: yours})
+    assert not ours.take(last)
+    assert others.release(yours)
+
+
+def test_who_waits_is_not_passed_over(database: Database, thread_id: str) -> None:
     """A process whose runs follow each other at once gives way, but to nobody who is gone or asks no more."""
-    ours, others = (StoredRunLeases(database, clock) for _ in range(2))
+    ours, others = (StoredRunLeases(database) for _ in range(2))
     first, waiting, again, last = (RunLease(thread_id) for _ in range(4))
     assert ours.take(first)
     assert not others.take(waiting)
@@ -98,7 +136,7 @@ def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_i
     assert ours.take(again)
     assert not others.take(last)
     ours.release(again)
-    clock.time += PLACE_S + 1
+    elapse(database, PLACE_S + 1)
     following = RunLease(thread_id)
     assert ours.take(following)
     assert not others.take(last)
@@ -107,34 +145,34 @@ def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_i
     assert ours.take(RunLease(thread_id))
 
 
-def test_a_run_that_asks_again_keeps_its_place(database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_run_that_asks_again_keeps_its_place(database: Database, thread_id: str) -> None:
     """A place is kept for `PLACE_S` seconds; if less than half of them are left, the next question prolongs it."""
-    ours, others = (StoredRunLeases(database, clock) for _ in range(2))
+    ours, others = (StoredRunLeases(database) for _ in range(2))
     first, waiting = RunLease(thread_id), RunLease(thread_id)
     assert ours.take(first)
     assert not others.take(waiting)
-    clock.time += 0.2 * PLACE_S
+    elapse(database, 0.2 * PLACE_S)
     with statements(database) as texts:
         assert not others.take(waiting)
     assert not any(text.startswith("UPDATE") for text in texts)
     for _ in range(4):
-        clock.time += 0.6 * PLACE_S
+        elapse(database, 0.6 * PLACE_S)
         assert not others.take(waiting)
     ours.release(first)
     assert not ours.take(RunLease(thread_id))
     assert others.take(waiting)
 
 
-def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_lease_that_nobody_refers_to_has_ended(database: Database, thread_id: str) -> None:
     """A run that was dropped without being closed does not hold its thread in its own process."""
-    leases = StoredRunLeases(database, clock)
+    leases = StoredRunLeases(database)
     assert leases.take(RunLease(thread_id))
     assert leases.take(RunLease(thread_id))
 
 
-def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, thread_id: str) -> None:
     """If the caller is cancelled while a worker thread takes the lease, the worker gives the lease back."""
-    leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
+    leases, lease = StoredRunLeases(database), RunLease(thread_id)
     lease.ended = True
     leases.take(lease)
     assert stored(database, lease) == 0
@@ -154,10 +192,11 @@ def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monk
     [heart] = {*threading.enumerate()} - others
     assert beats.acquire(timeout=20)
     clock.time += LEASE_S - 1
+    elapse(database, LEASE_S - 1)
     proceed.release()
     assert beats.acquire(timeout=20)
     assert lease.until == clock.time + LEASE_S
-    clock.time += LEASE_S - 1
+    elapse(database, LEASE_S - 1)
     assert not leases.take(RunLease(thread_id))
     leases.release(lease)
     proceed.release()
@@ -166,10 +205,10 @@ def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monk
 
 
 def test_a_forked_child_does_not_end_the_lease_of_its_parent(
-    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A child that closes the generators it got from its parent gives back nothing."""
-    leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
+    leases, lease = StoredRunLeases(database), RunLease(thread_id)
     assert leases.take(lease)
     with monkeypatch.context() as patched:
         patched.setattr(run_leases, "owner", lambda: "host/1")
@@ -177,27 +216,25 @@ def test_a_forked_child_does_not_end_the_lease_of_its_parent(
     assert stored(database, lease) == 1
 
 
-def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_run_learns_whether_it_held_its_lease(database: Database, thread_id: str) -> None:
     """Until it gave the lease back; also a run that another one has followed after the lease's time was over."""
-    ours, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    ours, others = StoredRunLeases(database), StoredRunLeases(database)
     first, waiting, late, following = (RunLease(thread_id) for _ in range(4))
     assert ours.take(first)
     assert not others.take(waiting)
     assert not others.release(waiting)
     assert ours.release(first)
     assert ours.take(late)
-    clock.time += LEASE_S + 1
+    elapse(database, LEASE_S + 1)
     assert others.take(following)
     assert not ours.release(late)
     assert others.release(following)
     assert stored(database, waiting) == stored(database, late) == stored(database, following) == 0
 
 
-def test_a_lost_answer_is_no_lost_lease(
-    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_answer_is_no_lost_lease(database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is lost after the lease was deleted lets the second attempt find nothing."""
-    leases, lease, statement = StoredRunLeases(database, clock), RunLease(thread_id), database.statement
+    leases, lease, statement = StoredRunLeases(database), RunLease(thread_id), database.statement
     answers = [False]
 
     def lost(*given: Any) -> int:
@@ -218,10 +255,10 @@ def test_a_lost_answer_is_no_lost_lease(
 
 
 def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
-    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another OS thread of the process takes the row before it is deleted: the run held its lease all the same."""
-    leases, mine, waiting = StoredRunLeases(database, clock), RunLease(thread_id), RunLease(thread_id)
+    leases, mine, waiting = StoredRunLeases(database), RunLease(thread_id), RunLease(thread_id)
     assert leases.take(mine)
     assert not leases.take(waiting)
     statement = database.statement
@@ -238,10 +275,10 @@ def test_a_run_that_waits_may_take_the_lease_while_it_is_given_back(
 
 
 def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
-    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Heartbeats forget leases that have ended; the run held this one until its end all the same."""
-    leases = StoredRunLeases(database, clock)
+    leases = StoredRunLeases(database)
     mine, other = RunLease(thread_id), RunLease(f"another {thread_id}")
     assert leases.take(mine)
     assert leases.take(other)  # keeps the heart beating
@@ -270,13 +307,13 @@ def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
 
 
 def test_a_heartbeat_tells_that_a_lease_is_lost(
-    database: Database, clock: Clock, thread_id: str, caplog: pytest.LogCaptureFixture
+    database: Database, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those that are still held are prolonged all the same."""
-    leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    leases, others = StoredRunLeases(database), StoredRunLeases(database)
     late, held = RunLease(thread_id), RunLease(f"other {thread_id}")
     assert leases.take(late)
-    clock.time += LEASE_S + 1
+    elapse(database, LEASE_S + 1)
     assert others.take(RunLease(thread_id))
     assert leases.take(held)
     leases._prolong({lease.token: lease for lease in (late, held)})
@@ -287,9 +324,9 @@ def test_a_heartbeat_tells_that_a_lease_is_lost(
     assert not leases.release(late)
 
 
-def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clock, thread_id: str) -> None:
+def test_a_lease_that_is_free_takes_one_statement(database: Database, thread_id: str) -> None:
     """To take it and to give it back; also one whose time is over, where a statement can tell that."""
-    leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    leases, others = StoredRunLeases(database), StoredRunLeases(database)
     first, again, following = (RunLease(thread_id) for _ in range(3))
 
     def sent(call: Callable[[], object]) -> int:
@@ -300,15 +337,15 @@ def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clo
     assert others.take(again)  # the first transaction checks the version of the tables
     assert others.release(again)
     assert sent(lambda: leases.take(first)) == 1
-    clock.time += LEASE_S + 1
+    elapse(database, LEASE_S + 1)
     conditional = database.engine.dialect.name in {"postgresql", "sqlite"}
     assert (sent(lambda: others.take(following)) == 1) is conditional
     assert sent(lambda: others.release(following)) == 1
 
 
-def test_an_erased_thread_leaves_no_lease(database: Database, clock: Clock, thread_id: str) -> None:
+def test_an_erased_thread_leaves_no_lease(database: Database, thread_id: str) -> None:
     """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
-    records, lease = CompactionRecords(database, clock), RunLease(thread_id)
+    records, lease = CompactionRecords(database), RunLease(thread_id)
     with database.write() as conn:
         records.store.thread(conn, thread_id)
     assert records.run_leases.take(lease)
