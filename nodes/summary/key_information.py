@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.messages import AnyMessage
@@ -39,6 +41,11 @@ TITLES: Mapping[str, str] = {
 
 MIN_CUT = 8
 """Minimum number of tokens kept of a text that is cut; if fewer tokens fit, the text is left out."""
+
+_PLACES = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-path", "objects")
+_PLACES += ("--show-object-format",)
+_STATISTICS = ("--stat", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+_CONFIG = "[core]\nrepositoryformatversion = 1\n[extensions]\nobjectformat = {}\n"
 
 _UNPRINTABLE = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _GOAL, _GOAL_END = f'{TITLES["goal"]}\n<key name="goal">\n', "\n</key>"
@@ -145,7 +152,11 @@ class Tasks:
 
 @dataclass(frozen=True)
 class GitDiff:
-    """`git diff --stat` of a repository's working tree."""
+    """`git diff --stat` of a repository's working tree.
+
+    A tool of the agent may write the repository's configuration, which can name commands: filters, hooks, a
+    file-system monitor, remotes. So no configuration of git is read for the comparison.
+    """
 
     repository: str | os.PathLike[str] | None = None
     """A folder of the repository; with `None` the provider returns no text."""
@@ -155,13 +166,28 @@ class GitDiff:
     name: str = "git_diff"
 
     def collect(self, context: KeyContext) -> str:  # noqa: ARG002 - the protocol passes it
-        """Return the statistics; raise if git fails or takes longer than `timeout_s` seconds."""
+        """Return the statistics; raise if git fails, or if one of its three calls takes longer than `timeout_s`."""
         if self.repository is None:
             return ""
-        command = ["git", "-C", os.fspath(self.repository), "diff", "--stat", "--no-ext-diff", "--no-textconv"]
-        command += ["--no-color", "--end-of-options", self.since, "--"]
+        tree, folder, objects, kind = self._git({}, "rev-parse", *_PLACES).splitlines()
+        commit = self._git({}, "rev-parse", "--verify", "--end-of-options", self.since)
+        with TemporaryDirectory() as common:
+            Path(common, "refs").mkdir()
+            Path(common, "config").write_text(_CONFIG.format(kind), encoding="ascii")
+            places = {"GIT_COMMON_DIR": common, "GIT_DIR": folder, "GIT_WORK_TREE": tree}
+            places |= {"GIT_OBJECT_DIRECTORY": objects, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+            return self._git(places, "diff", *_STATISTICS, commit, "--")
+
+    def _git(self, places: Mapping[str, str], *arguments: str) -> str:
+        """Run a command of git that may neither fetch nor write, and takes nothing else from `GIT_` variables."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         done = subprocess.run(  # noqa: S603 - no shell, and no argument that a model or a tool has written
-            command, check=True, capture_output=True, timeout=self.timeout_s, stdin=subprocess.DEVNULL
+            ["git", "--no-pager", "-C", os.fspath(cast("str", self.repository)), *arguments],  # noqa: S607 - found in PATH
+            env={**own, **places, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"},
+            check=True,
+            capture_output=True,
+            timeout=self.timeout_s,
+            stdin=subprocess.DEVNULL,
         )
         return done.stdout.decode(errors="replace").strip("\n")
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,32 @@ async def test_changes_of_a_repository_are_counted(go: Drive, tmp_path: Path) ->
     for broken in (GitDiff(tmp_path / "nowhere"), GitDiff(tmp_path, since="--output=stolen")):
         chunks = await go.stream(keeping("git_diff", given=[broken]), working(), stream_mode=["custom"])
         assert left_out(chunks) == [("git_diff", "CalledProcessError")]
+
+
+HOSTILE = {
+    "monitor": '[core]\nfsmonitor = "touch {ran}; false"\n',
+    "filter": '[filter "x"]\nclean = "touch {ran}; cat"\n',
+    "process": '[filter "x"]\nprocess = "touch {ran}; cat"\n',
+    "textconv": '[diff "x"]\ntextconv = "touch {ran}; cat"\ncommand = "touch {ran}"\n',
+    "remote": '[remote "x"]\nurl = .\npromisor = true\nuploadpack = "touch {ran}; false"\n'
+    "[core]\nrepositoryformatversion = 1\n[extensions]\npartialClone = x\n",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+async def test_no_command_of_a_repository_runs(go: Drive, case: str, tmp_path: Path) -> None:
+    """A tool may have written its configuration; the statistics are told all the same."""
+    folder, ran = tmp_path / "repository", tmp_path / "ran"
+    folder.mkdir()
+    git_diff = changed(folder)
+    with (folder / ".git" / "config").open("a") as config:
+        config.write(HOSTILE[case].format(ran=ran))
+    (folder / ".git" / "info" / "attributes").write_text("*.py filter=x diff=x\n")
+    since = "0" * 39 + "1" if case == "remote" else "HEAD"
+    graph = keeping("git_diff", given=[replace(git_diff, since=since)])
+    await go.invoke(graph, working())
+    assert ("code.py | 2 ++" in summary(graph)) == (since == "HEAD")
+    assert not ran.exists()
 
 
 def constant(text: Any) -> Callable[[KeyContext], Any]:
