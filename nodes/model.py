@@ -14,12 +14,13 @@ from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
 from .conversation.message_marks import refusal
-from .conversation.request import calibration_factor, render
+from .conversation.request import calibration_factor, is_plausible, render
 from .conversation.tokens import total
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.archive_quotation import quoted_archive
+from .runtime.dependencies import told_window
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
@@ -155,14 +156,17 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
 def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, Any]:
     """Return the usage that the provider reported, from which later sizes are taken, and its ratio to our count.
 
+    A usage that cannot be that of this request is not used; the request is then measured by our count alone.
     `extra` is the number of tokens that this request alone had, by our count; they are not part of later sizes.
     """
-    reported = answer.usage_metadata
-    if not reported or not reported["input_tokens"]:
+    reported, counted = answer.usage_metadata, context.counted["tokens"] + extra
+    window = max(context.sizes.window, told_window(context.model) or 0)
+    if not reported or not is_plausible(reported, counted, window):
         return {"usage": None}
-    sent = reported["input_tokens"] - context.meter.scaled(extra)
+    sent, written = reported["input_tokens"] - context.meter.scaled(extra), reported["output_tokens"]
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
-    added = reported["output_tokens"] - thought if render([answer]) else 0  # reasoning alone is not resent
+    said = written - thought if thought <= written else written  # some servers count reasoning beside the output
+    added = said if render([answer]) else 0  # reasoning alone is not resent
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
@@ -174,7 +178,7 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
         counted=context.counted,
     )
     known = context.compaction.get("calibration") or {}
-    scale = calibration_factor(reported["input_tokens"], context.counted["tokens"] + extra)
+    scale = calibration_factor(reported["input_tokens"], counted)
     calibration = {**known, context.model_name: round(scale, 4)}
     return {"usage": usage, "calibration": calibration, **_judged(context, sent)}
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from ..text.quoting import ELLIPSIS, one_line, quoted
 from .message_marks import MARK, marks
@@ -316,6 +317,21 @@ class Meter:
     def unscaled(self, tokens: int) -> int:
         """Estimate how many tokens the local counter counts where the provider counts `tokens`, rounded down."""
         return math.floor(tokens / self.scale)
+
+
+def is_plausible(usage: UsageMetadata, counted: int, window: int) -> bool:
+    """Whether a reported usage can be that of one request, which has `counted` tokens by our own count.
+
+    Some servers report the input without the tokens that they read from a cache, or the usage of a whole session.
+    """
+    details = usage.get("input_token_details") or {}
+    cached = [details.get("cache_read") or 0, details.get("cache_creation") or 0]
+    if min(usage["output_tokens"], *cached) < 0 or not sum(cached) <= usage["input_tokens"] <= window:
+        return False
+    lacks_cached = (
+        usage["input_tokens"] + sum(cached) / 2 < counted
+    )  # with the cached tokens it is nearer to our count
+    return usage["input_tokens"] > 0 and not (sum(cached) and lacks_cached)
 
 
 def calibration_factor(reported: int, counted: int) -> float:

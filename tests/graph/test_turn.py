@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages.ai import InputTokenDetails
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Overwrite
@@ -143,6 +144,67 @@ async def test_usage_is_the_anchor_until_what_it_measured_changes(
         later.update_state(CONFIG, {"messages": Overwrite([*others, first, answer])})
     chunks = await go.stream(later, said(filler(96)), stream_mode=["updates", "custom"])
     assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
+
+
+WRONG: dict[str, tuple[int, int, dict[str, int]]] = {
+    "without what it read from the cache": (150, 10, {"cache_read": 700}),
+    "without what it wrote to the cache": (250, 10, {"cache_creation": 220}),
+    "of the whole session": (5_000, 900, {}),
+    "negative": (-300, 10, {}),
+    "negative output": (900, -5, {}),
+    "negative cache": (900, 10, {"cache_read": -600}),
+    "nothing": (0, 10, {}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_usage_that_cannot_be_that_of_the_request_is_not_used(go: Drive, name: str) -> None:
+    """The next request is measured by our own count, as if the provider had reported nothing."""
+    sent, written, details = WRONG[name]
+    answer = usage(AIMessage("fine"), sent, written)
+    assert answer.usage_metadata
+    answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)  # type: ignore[typeddict-item] # of the table
+    graph = agent(ScriptedModel(replies=[answer, "more"]))
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
+    assert "usage" not in standing(graph) or standing(graph)["usage"] is None
+    assert not standing(graph).get("calibration")
+    chunks = await go.stream(graph, said(filler(400)), stream_mode=["updates", "custom"])
+    assert events(chunks, "PreCompactEvent")[0]["current_tokens"] == 4 * 108 + 6 + 5 + 404
+
+
+@pytest.mark.parametrize(
+    ("sent", "details"),
+    [(450, {"cache_read": 440}), (600, {"cache_read": 400, "cache_creation": 200}), (1_000, {}), (300, {})],
+)
+async def test_a_usage_that_can_be_true_is_used(go: Drive, sent: int, details: dict[str, int]) -> None:
+    """All of the input may come from the cache, and the whole window may be used."""
+    answer = usage(AIMessage("fine"), sent, 1)
+    assert answer.usage_metadata
+    answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)  # type: ignore[typeddict-item] # of the table
+    graph = agent(ScriptedModel(replies=[answer]), enabled=False)
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
+    assert standing(graph)["usage"]["tokens"] == sent + 1
+
+
+async def test_a_small_window_of_the_settings_voids_no_usage_of_a_larger_model(go: Drive) -> None:
+    """The model itself reads more than the setting allows, and its figure is true."""
+    model = ScriptedModel(replies=[usage(AIMessage("fine"), 1_100, 1)], profile_window=9_000)
+    graph = agent(model, enabled=False)
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
+    assert standing(graph)["usage"]["tokens"] == 1_101
+
+
+async def test_reasoning_that_is_counted_beside_the_output_is_not_taken_from_it(go: Drive) -> None:
+    """Some servers report fewer output tokens than reasoning tokens; the others count the reasoning in the output."""
+    tokens = list[int]()
+    for thought in (30, 70):
+        answer = usage(AIMessage("fine"), 500, 50)
+        assert answer.usage_metadata
+        answer.usage_metadata["output_token_details"] = {"reasoning": thought}
+        graph = agent(ScriptedModel(replies=[answer]))
+        await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
+        tokens.append(standing(graph)["usage"]["tokens"])
+    assert tokens == [520, 550]
 
 
 async def test_a_smaller_model_compacts_before_its_first_call(go: Drive) -> None:
