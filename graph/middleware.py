@@ -75,6 +75,8 @@ needs those of the last answer."""
 
 THEIR_CUT = "_summarization_event"
 """The channel in which the summarizer of deepagents keeps the position of its cut."""
+THEIR_NODE = "branch:to:SummarizationMiddleware.before_model"
+"""The channel by which LangGraph starts a hook of LangChain's summarizer that ours does not have under any name."""
 
 Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
 
@@ -341,12 +343,19 @@ class AgentHook:
 
 
 def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` if deepagents' own summarizer is in the agent, too.
+    """Raise `SettingsError` if the summarizer of LangChain or deepagents is in the agent, too.
 
-    deepagents' summarizer stores the position of its cut in `messages`, which a compaction would move. Its channel is
-    in the agent from the beginning, with a value only after its first cut.
+    LangChain's summarizer removes messages for good. deepagents' summarizer stores the position of its cut in
+    `messages`, which a compaction would move. Its channel is in the agent from the beginning, with a value only after
+    its first cut.
     """
-    if has_channel(config_of_run(), THEIR_CUT) or state.get(THEIR_CUT) is not None:
+    config = config_of_run()
+    if has_channel(config, THEIR_NODE):
+        raise SettingsError(
+            "LangChain's SummarizationMiddleware stands in this agent beside CompactionMiddleware, and would remove "
+            "messages before they are stored: leave SummarizationMiddleware out of middleware=[...]"
+        )
+    if has_channel(config, THEIR_CUT) or state.get(THEIR_CUT) is not None:
         raise SettingsError(
             "deepagents' own summarizer is in this agent, too, and beside it CompactionMiddleware would leave the "
             "model only the newest messages: build the agent with "

@@ -13,6 +13,7 @@ from langchain.agents.middleware import (
     ModelRequest,
     ModelResponse,
     ModelRetryMiddleware,
+    SummarizationMiddleware,
     TodoListMiddleware,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
@@ -109,6 +110,18 @@ async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
     assert "seen59" in texts(model.received[-1])
     check_request(model.received[-1])  # type: ignore[arg-type] # any messages
+
+
+@pytest.mark.parametrize("place", ["others", "behind"])
+async def test_langchains_summarizer_is_refused_beside_ours(go: Drive, place: str) -> None:
+    """It would remove messages that nothing has stored; the first call says so, before it can."""
+    model = ScriptedModel(replies=["ok"])
+    theirs = SummarizationMiddleware(model, trigger=("messages", 2), keep=("messages", 1))
+    graph = agent(model, **{place: [theirs]})
+    with pytest.raises(SettingsError, match=r"LangChain's SummarizationMiddleware .* beside CompactionMiddleware"):
+        await go.invoke(graph, {"messages": rounds(4)})
+    assert len(values(graph)["messages"]) == len(rounds(4))
+    assert model.received == []
 
 
 async def test_todos_and_edited_contexts(go: Drive) -> None:
