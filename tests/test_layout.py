@@ -153,25 +153,11 @@ def test_pure_rooms_have_no_effects() -> None:
     assert found == []
 
 
-OUTSIDE = re.compile(
-    r"\b(DESIGN|REQUIREMENTS|METRICS|CHECKPOINTS|PEERS|HOUSE)\b|§|\b(S[0-4]\.\d+|[FBCI]\d{1,2})\b(?!\.\d)"
-)
-"""Names of pages that are not in the project, and numbers of lines in them."""
-
-
-def test_the_code_refers_to_no_page_outside_the_project() -> None:
-    """What such a page says stands in words; numbers of requirements are in marks of tests and in their own page."""
-    texts = ((path, number, line) for path in FILES for number, line in enumerate(path.read_text().split("\n"), 1))
-    assert [f"{path}:{number}" for path, number, line in texts if OUTSIDE.search(line)] == []
-
-
 def test_the_architecture_page_names_what_is_there() -> None:
-    """Every path on the page is a file or a folder, and every folder with code is on it."""
+    """Every path on the page is a file or a folder."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     named = {name.rstrip("/") for name in re.findall(r"`((?:checkpoint|graph|nodes|package)/[\w/]*(?:\.py)?)`", page)}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
-    folders = {f"{path.parent.relative_to(ROOT)}" for path in FILES if len(path.relative_to(ROOT).parts) == 3}
-    assert folders <= named
 
 
 def test_packages_are_the_folders_on_disk() -> None:
@@ -276,19 +262,14 @@ def test_a_chart_says_which_extra_it_needs() -> None:
     assert sorted(re.split(">", name)[0] for name in extras["cli"]) == sorted(OF_CLI)
 
 
-MOST_PUBLIC = 50
-"""Most names that the package exports, over its root, the three floors and the middleware."""
-
-
-def test_few_names_are_public() -> None:
-    """Every name is there, from wherever it is exported the same, and there are not more than a reader can hold."""
+def test_a_public_name_is_the_same_from_everywhere() -> None:
+    """Every exported name is there, and one name is one thing."""
     found: dict[str, set[int]] = {"CompactionMiddleware": {id(CompactionMiddleware)}}
     for module in (PACKAGE, *(f"{PACKAGE}.{floor}" for floor in FLOORS)):
         exporting = import_module(module)
         for name in exporting.__all__:
             found.setdefault(name, set()).add(id(getattr(exporting, name)))
     assert [name for name, objects in found.items() if len(objects) > 1] == []
-    assert len(found) <= MOST_PUBLIC, sorted(found)
 
 
 @pytest.mark.parametrize("module", [PACKAGE, f"{PACKAGE}.nodes.errors", "tests.fakes"])

@@ -14,35 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.test_readme import (
-    BLOCK,
-    COMPARED,
-    GUIDES,
-    IN_PLACE,
-    ROOT,
-    RUN_ELSEWHERE,
-    SAVERS,
-    constraint_rows,
-    fault_rows,
-    foreign_reasons,
-    foreign_rows,
-    found_rows,
-    growth_rows,
-    matrix_rows,
-    matrix_versions,
-    missed_rows,
-    online_rows,
-    recall_cost_rows,
-    recall_online_rows,
-    recall_rows,
-    saver_rows,
-    size_rows,
-    stall_rows,
-    summary_rows,
-    survival_rows,
-    wait_rows,
-    with_settings,
-)
+from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE, size_rows, with_settings
 
 
 def with_outputs(name: str, text: str) -> str:
@@ -70,24 +42,12 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 
 def main() -> None:
     """Write all pages."""
-    tables = {
-        "benchmarks.md": [
-            summary_rows(),
-            *(survival_rows(), found_rows(), online_rows(), constraint_rows()),
-            *(wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
-            *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
-            *(growth_rows(), stall_rows()),
-        ],
-        "deepagents.md": [fault_rows(IN_PLACE)],
-        "presets.md": [size_rows()],
-        "recall.md": [recall_rows(), recall_cost_rows(), recall_online_rows()],
-    }
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:
             continue
         text = path.read_text(encoding="utf-8")
-        for rows in tables.get(path.name, []):
-            text = with_table(text, rows)
+        if path.name == "presets.md":
+            text = with_table(text, size_rows())
         if path.name == "configuration.md":
             text = with_settings(text)
         here = Path.cwd()

@@ -58,18 +58,11 @@ class Synchronous:
         return await asyncio.to_thread(lambda: list(graph.stream(given, config or CONFIG, **options)))
 
 
-def loop_guard() -> BlockBuster:
-    """Return what makes each call that blocks the event loop an error; coverage.py may lock its own data."""
-    guard = BlockBuster()
-    guard.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", "lock_data")
-    return guard
-
-
 class Asynchronous:
     """Drives a graph by `ainvoke` and `astream`, where each call that blocks the event loop is an error."""
 
     def __init__(self) -> None:
-        self._guard, self._runs = loop_guard(), 0
+        self._guard, self._runs = BlockBuster(), 0
 
     async def invoke(self, graph: Any, given: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run to the end or to an interrupt."""

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from blockbuster import BlockBuster
 from langchain.agents import create_agent
 from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.memory import InMemorySaver
@@ -30,7 +31,7 @@ from langgraph_compaction.graph import (
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.tokens import offline_encoding
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, filler, loop_guard, said
+from tests.graph.harness import CONFIG, filler, said
 
 SETTINGS = CompactionSettings(context_window=4_000)
 RUN = uuid4()
@@ -41,7 +42,7 @@ LARGE = {"messages": [("user", f"part {n} {filler(320)}") for n in range(12)]}
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Raise for every call that blocks the loop."""
     monkeypatch.chdir(tmp_path)
-    guard = loop_guard()
+    guard = BlockBuster()
     guard.activate()
     try:
         yield
