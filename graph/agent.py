@@ -22,7 +22,7 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
 from langgraph_compaction.nodes.config.loading import ALLOW, DATABASE_URL, allowed_classes, load_settings
 
 from .builder import Graph, create_compacting_agent
-from .chat_model import agent_model
+from .chat_model import agent_model, with_window
 
 
 class _Served(NamedTuple):
@@ -37,14 +37,11 @@ class _Served(NamedTuple):
 @cache
 def _built() -> _Served:
     model, window = agent_model()
-    settings = load_settings(env=os.environ)
-    known = {
-        "context_window": settings.context_window or window,
-        "confirmation_unavailable": settings.confirmation_unavailable
-        or "proceed",  # LangGraph's server adds a checkpointer later
-    }
+    settings = with_window(load_settings(env=os.environ), window)
+    if settings.confirmation_unavailable is None:  # LangGraph's server adds a checkpointer later
+        settings = settings.model_copy(update={"confirmation_unavailable": "proceed"})
     database = Database.open(os.environ.get(DATABASE_URL, "memory"))
-    graph = create_compacting_agent(model, settings=settings.model_copy(update=known), database=database)
+    graph = create_compacting_agent(model, settings=settings, database=database)
     return _Served(graph, database, allowed_classes(os.environ.get(ALLOW, "")))
 
 

@@ -6,7 +6,8 @@ from typing import Any, cast
 from langchain_core.language_models import BaseChatModel
 
 from langgraph_compaction.checkpoint.extras import how_to_install
-from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.config.settings import chosen
 
 from .echo_model import EchoModel
 
@@ -50,6 +51,13 @@ def environment_model() -> BaseChatModel:
 def agent_model() -> tuple[BaseChatModel, int | None]:
     """Return (model, window): the environment's model and `None` (its profile tells), else the echo model."""
     return (environment_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
+
+
+def with_window(settings: CompactionSettings, window: int | None) -> CompactionSettings:
+    """Return the settings with the window that `agent_model` gave, unless somebody chose another one."""
+    if window is None or "context_window" in chosen(settings):
+        return settings
+    return settings.model_copy(update={"context_window": window})
 
 
 def has_key() -> bool:

@@ -36,9 +36,16 @@ from langgraph_compaction.nodes.compaction_request import (
 from langgraph_compaction.nodes.config.settings import effective, settings_of
 from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.conversation.window_and_reserve import capped
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of, window_of_thread
+from langgraph_compaction.nodes.runtime.dependencies import (
+    Dependencies,
+    Model,
+    told_window,
+    window_of,
+    window_of_thread,
+)
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
@@ -168,7 +175,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             token_counter=token_counter,
             now=now,
         )
-        self._sized(USUAL_WINDOW)
+        self._sized(None, USUAL_WINDOW)
         self._dependencies.settle_off_loop()
         self._calls = OrderedDict[str, Dependencies]()
         self._lock = Lock()
@@ -289,7 +296,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             window = window_of(dependencies.settings, dependencies.fixed_model)
         return replaced(
             dependencies,
-            settings=self._sized(window),
+            settings=self._sized(model, window),
             model=model.bind(**request.model_settings),
             summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
@@ -298,10 +305,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             ephemeral=ephemeral_tools(request.tools),
         )
 
-    def _sized(self, window: int) -> CompactionSettings:
-        settings = self._dependencies.settings
-        sized = with_sizes(settings, self._trigger, self._keep, settings.context_window or window)
-        return sized.model_copy(update={"context_window": settings.context_window or window})
+    def _sized(self, model: Model | None, window: int) -> CompactionSettings:
+        """Return the settings for a model; `window` is that of another one if the model does not say its own."""
+        used = capped(self._dependencies.settings, window)
+        sized = with_sizes(self._dependencies.settings, self._trigger, self._keep, used)
+        return sized if told_window(model) else sized.model_copy(update={"context_window": used})
 
     def _remember(self, response: Response, dependencies: Dependencies) -> None:
         with self._lock:
@@ -321,7 +329,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         if (called := self._newest_call(dependencies.records)) is not None:
             return called
         window = window_of_thread(dependencies.settings, model, state.get("compaction"))
-        return replaced(dependencies, settings=self._sized(window), model=model)
+        return replaced(dependencies, settings=self._sized(model, window), model=model)
 
 
 class AgentHook:

@@ -39,4 +39,4 @@ def preset_sizes(
 
 def _sizes(preset: Preset, window: int, max_tokens: int | None) -> PresetSizes:
     found = sizes_of(CompactionSettings(preset=preset), window=window, fixed=0, max_tokens=max_tokens)
-    return PresetSizes(preset, window, found.limit, found.trigger, found.aim)
+    return PresetSizes(preset, found.window, found.limit, found.trigger, found.aim)

@@ -71,7 +71,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
     "recent_rounds": {
         "hooks": ("pre_input", "on_overflow"),
-        "fallback_window": 80_000,
+        "context_window": 80_000,
         "strategies": ("recent_rounds",),
         "summary_prompts": "brief",
         "summary_form": "recent_rounds",

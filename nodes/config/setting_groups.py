@@ -19,9 +19,9 @@ class EverydaySettings(Frozen):
     """Most applications use only these ten settings."""
 
     context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
-    """Size of the model's context window in tokens. For most models, the request and the answer together must fit
-    into the window. For gpt-5, the window holds only the request. `None`: the package uses `max_input_tokens` from
-    the model's profile."""
+    """Number of tokens of the model's window that the package uses at most. The model's own window is
+    `max_input_tokens` in its profile; without a profile, it is `context_window`. `None`: the package uses the whole
+    window of the model."""
 
     preset: Preset = Field(default="selective", title="Preset")
     """The set of defaults to start from. A setting that you do not give has the preset's value."""
@@ -40,7 +40,8 @@ class EverydaySettings(Frozen):
     this target, if the request then fits into the limit."""
 
     output_reserve: int | None = Field(default=None, ge=0, title="Reserve for the answer (tokens)")
-    """Number of tokens that the package keeps free for the model's answer. `None`: the model's `max_tokens`. If the
+    """Number of tokens that the package keeps free for the model's answer. `None`: the model's `max_tokens`, less the
+    tokens by which the model's window is larger than `context_window`. If the
     model has no `max_tokens`, the package computes the number from the window and the trigger. If `output_reserve` or
     the model's `max_tokens` is more than 5 % of the window, some ratios are shares of the limit instead of the
     window. These ratios are `trigger_ratio`, `warn_ratio` and the ratios in `triggers`."""
@@ -65,10 +66,6 @@ class EverydaySettings(Frozen):
 
 class TriggerSettings(Frozen):
     """These settings decide how the package measures the size of a request, and when a compaction starts."""
-
-    fallback_window: PositiveInt | None = Field(default=None, title="Trigger: fallback for the window (tokens)")
-    """Size of the context window in tokens that the package assumes if neither `context_window` nor the model's
-    profile gives a size. `None`: the package raises an error in this case."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
     """Whether the package keeps the trigger below the limit, so that the package can still send a request that

@@ -71,13 +71,19 @@ class Sizes:
         return self.limit if self.of_limit else self.window
 
 
+def capped(settings: CompactionSettings, window: int) -> int:
+    """Return the window to use of a model that accepts `window` tokens: not more than `context_window`."""
+    return min(settings.context_window or window, window)
+
+
 def sizes_of(
     settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None, recalls: bool = False
 ) -> Sizes:
-    """Derive the sizes of a model call.
+    """Derive the sizes of a call of a model that accepts `window` tokens.
 
-    `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces
-    `max_tokens`. A ratio is a share of the window, or of the limit if the given reserve exceeds 5 % of the window.
+    `max_tokens` is the model's own limit for its answer, if known. The answer has the tokens above `context_window`
+    first, and takes from that window only what it needs beyond them; `output_reserve` in the settings is always taken
+    from it. A ratio is a share of the window, or of the limit if the given reserve exceeds 5 % of the window.
     `recalls` says that the call may quote the archive, for which `RECALL_SHARE` of the room is kept free.
 
     The trigger is its ratio of that base, but at least the fixed part plus a share of the room: the mean of the ratio
@@ -90,8 +96,14 @@ def sizes_of(
 
     Raises `SettingsError` if no room is left for a conversation.
     """
-    given = settings.output_reserve if settings.output_reserve is not None else max_tokens
-    reserve = _automatic_reserve(settings, window) if given is None else given
+    own, window = window, capped(settings, window)
+    if settings.output_reserve is None:
+        needed = _automatic_reserve(settings, own) if max_tokens is None else max_tokens
+        reserve = max(0, needed - (own - window))
+        of_limit = max_tokens is not None and reserve > 0 and needed > own * LARGE_RESERVE
+    else:
+        reserve = settings.output_reserve
+        of_limit = reserve > window * LARGE_RESERVE
     recalled = min(MAX_RECALLED, share(window - reserve - fixed, RECALL_SHARE)) if recalls else 0
     if recalled < MIN_RECALLED:
         recalled = 0
@@ -103,7 +115,6 @@ def sizes_of(
             f"messages and tool schemas {fixed} = {room} tokens. Set a larger context_window, a smaller "
             "output_reserve (or max_tokens of the model), or shorten the prompt."
         )
-    of_limit = given is not None and given > window * LARGE_RESERVE
     aim = fixed + share(room, settings.target_ratio)
     base = limit if of_limit else window
     first = min(settings.token_triggers, key=lambda one: _threshold(one, window, base), default=None)

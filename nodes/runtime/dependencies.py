@@ -17,6 +17,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
+from ..config.presets import defaults_of
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
@@ -234,16 +235,20 @@ class Dependencies:
     def sizes_for(
         self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int, recalls: bool = False
     ) -> Sizes:
-        """Return the sizes of a call of this model; warn once if they differ from what the ratios alone would give.
+        """Return the sizes of a call of this model, which accepts `window` tokens.
 
-        Raises what `sizes_of` raises.
+        Warn once if the sizes differ from what the ratios alone would give. Raises what `sizes_of` raises.
         """
         most = answer_tokens(model, window)
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=most, recalls=recalls)
         if self.fills_window:  # `compact_messages` uses no trigger to warn about
             return sizes
+        usual = defaults_of(settings.preset).get("context_window")
+        if (wanted := settings.context_window) and wanted > window and wanted != usual:
+            self._warn_once("capped", model, sizes, _CAPPED, wanted, window)
         if sizes.of_limit:
-            self._warn_once("of_limit", model, sizes, _OF_LIMIT, sizes.reserve, window, sizes.limit, sizes.trigger)
+            figures = sizes.reserve, sizes.window, sizes.limit, sizes.trigger
+            self._warn_once("of_limit", model, sizes, _OF_LIMIT, *figures)
         if sizes.raised:
             self._warn_once("raised", model, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
         return sizes
@@ -296,10 +301,13 @@ class HasDependencies(Protocol):
         ...
 
 
+_CAPPED = (
+    "%s: context_window is %d, but the model accepts %d tokens, and the smaller number counts. If the model accepts "
+    "more than its profile says, give it profile={'max_input_tokens': ...}"
+)
 _OF_LIMIT = (
-    "%s: max_tokens or output_reserve keeps %d of %d tokens free for the answer, more than 5 %% of the window. "
-    "Ratios are taken of the limit, %d, and a compaction starts at %d. A smaller max_tokens leaves more for the "
-    "conversation"
+    "%s: max_tokens or output_reserve keeps %d of %d tokens free for the answer. Ratios are taken of the limit, %d, "
+    "and a compaction starts at %d. A smaller max_tokens leaves more for the conversation"
 )
 _RAISED = (
     "%s: system prompt, system messages and tool schemas take %d of %d tokens. So that the conversation has at least "
@@ -308,13 +316,11 @@ _RAISED = (
 
 
 def window_of(settings: CompactionSettings, model: Model | None) -> int:
-    """Return the context window in tokens: the setting `context_window`, else the profile's `max_input_tokens`.
+    """Return the tokens that a model accepts: its profile's `max_input_tokens`, else the setting `context_window`.
 
-    If neither is known, return the settings' `fallback_window`; raise `UnknownWindowError` if that is not set.
+    Raise `UnknownWindowError` if neither is known.
     """
-    if settings.context_window is not None:
-        return settings.context_window
-    window = told_window(model) or settings.fallback_window
+    window = told_window(model) or settings.context_window
     if not window:
         raise UnknownWindowError(
             f"no context window is known for {model_name(model) or 'a model before its first call'}: "

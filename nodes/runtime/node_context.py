@@ -175,7 +175,7 @@ class NodeContext:
 
     @cached_property
     def _parts_of_sizes(self) -> tuple[int, int, bool]:
-        """The window, the tokens of the fixed part, and whether the archive may be quoted."""
+        """The model's own window, the tokens of the fixed part, and whether the archive may be quoted."""
         window = window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.model_name, window))
         return window, self.meter.scaled(self.meter.overhead + self._system_tokens), self.may_quote_archive
@@ -185,7 +185,7 @@ class NodeContext:
         """The sizes of the next call after a commit: from then on `auto_recall` has an archive to quote from."""
         if self.may_quote_archive or not self._quotes_archive:
             return self.sizes
-        window, fixed = self.sizes.window, self.sizes.fixed
+        window, fixed, _ = self._parts_of_sizes
         return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=True)
 
     @property

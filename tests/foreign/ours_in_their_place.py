@@ -196,7 +196,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> None:
 
 def create_agent_with_middleware(*args: Any, middleware: Any = (), **options: Any) -> Any:
     """Create an agent with our middleware behind the middleware it is given."""
-    ours = CompactionMiddleware(settings=CompactionSettings(fallback_window=128_000))
+    ours = CompactionMiddleware(settings=CompactionSettings(context_window=128_000))
     return create_agent(*args, middleware=[*middleware, ours], **options)
 
 

@@ -42,7 +42,9 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
         (gpt("gpt-4o-mini"), "selective", 0.9, 115_200, 121_600),
         (gpt("gpt-4o"), "layered_defence", None, 115_201, 121_600),
         (gpt("gpt-4o"), "selective", None, 102_400, 115_200),
-        (gpt("gpt-4o"), "recent_rounds", None, 102_400, 115_200),
+        (gpt("gpt-4o"), "recent_rounds", None, 64_000, 80_000),
+        (claude(), "recent_rounds", None, 64_000, 80_000),
+        (gpt("gpt-5"), "recent_rounds", None, 64_000, 80_000),
         (gpt("gpt-4o"), "progressive", None, 96_001, 112_000),
         (gpt("gpt-4o"), "faithful", None, 123_904, 123_904),
         (gpt("gpt-4o", max_tokens=4_096), "selective", None, 102_400, 123_904),
@@ -96,12 +98,66 @@ def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, 
     assert (found.trigger, found.limit) == (trigger, limit)
 
 
+REAL = pytest.mark.parametrize("model", [gpt("gpt-4o"), gpt("gpt-5"), claude()], ids=["gpt-4o", "gpt-5", "claude"])
+
+
 @pytest.mark.parametrize("preset", [preset for preset in PRESETS if preset != "faithful"])
-@pytest.mark.parametrize("model", [gpt("gpt-4o"), gpt("gpt-5"), claude()], ids=["gpt-4o", "gpt-5", "claude"])
-def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) -> None:
-    """2 % of the window at least."""
-    found = sizes(model, preset)
+@pytest.mark.parametrize("window", [None, 1_000, 60_000, 100_000])
+@REAL
+def test_every_preset_has_a_soft_zone_with_every_model(preset: str, window: int | None, model: Any) -> None:
+    """2 % of the window at least, in the model's own window and in a smaller one."""
+    found = sizes(model, preset, context_window=window) if window else sizes(model, preset)
     assert found.limit - found.trigger >= found.window // 50
+
+
+@pytest.mark.parametrize(
+    ("window", "trigger", "limit"),
+    [(1_000, 800, 1_000), (60_000, 48_000, 60_000), (80_000, 64_000, 80_000), (100_000, 80_000, 100_000)],
+)
+@REAL
+def test_a_window_in_the_settings_is_used_whole(model: Any, window: int, trigger: int, limit: int) -> None:
+    """The answer has its room above it, in the rest of the model's own window, so every model has the same sizes."""
+    found = sizes(model, context_window=window)
+    assert (found.trigger, found.limit, found.window) == (trigger, limit, window)
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "trigger", "limit"),
+    [
+        (claude(), 136_000, 108_800, 136_000),
+        (claude(), 150_000, 108_800, 136_000),
+        (claude(), 200_000, 108_800, 136_000),
+        (claude(), 500_000, 108_800, 136_000),
+        (gpt("gpt-4o"), 120_000, 96_000, 115_200),
+        (gpt("gpt-4o"), 1_000_000, 102_400, 115_200),
+        (gpt("gpt-5"), 271_000, 216_800, 271_000),
+        (gpt("a-model-without-profile", max_tokens=4_096), 32_000, 22_323, 27_904),
+    ],
+)
+def test_the_reserve_is_taken_from_the_models_own_window(model: Any, window: int, trigger: int, limit: int) -> None:
+    """A window in the settings gives up only what the answer needs beyond the tokens above it.
+
+    It does not enlarge the model's window, but stands for one that is not known.
+    """
+    found = sizes(model, context_window=window)
+    assert (found.trigger, found.limit) == (trigger, limit)
+
+
+def test_a_reserve_in_the_settings_is_taken_from_the_window_in_the_settings() -> None:
+    """For a server that accepts less than the model's profile says."""
+    assert sizes(claude(), context_window=80_000, output_reserve=8_000).limit == 72_000
+
+
+def test_a_window_larger_than_the_models_own_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With what to do; the window of a preset is none that a person chose."""
+    given = [(claude(), {"context_window": 1_000_000}), (gpt("gpt-4"), {"preset": "recent_rounds"})]
+    for model, chosen in given:
+        settings = CompactionSettings(confirmation_unavailable="proceed", **chosen)
+        dependencies_of(create_compacting_agent(model, settings=settings)).sizes()
+    told = [record.getMessage() for record in caplog.records if "context_window" in record.getMessage()]
+    assert len(told) == 1
+    assert "context_window is 1000000, but the model accepts 200000" in told[0]
+    assert "max_input_tokens" in told[0]
 
 
 def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:

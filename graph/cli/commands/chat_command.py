@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.providers.provider_error import status_of, text_
 from langgraph_compaction.nodes.runtime.dependencies import model_name, told_window
 
 from ...builder import Graph, create_compacting_agent
-from ...chat_model import agent_model, has_key
+from ...chat_model import agent_model, has_key, with_window
 from ...lab.demo.library_tools import library_tools
 from ..command_settings import Config, Window, command_settings, known_preset, window_tokens
 from ..confirmation_answers import answer_of, unclear
@@ -104,8 +104,7 @@ def chat(
             model, known = agent_model()
             tokens = window_tokens(window, known=known or told_window(model))
             settings = command_settings(config, preset=preset, context_window=tokens, require_confirmation=confirm)
-            open_settings = {} if settings.context_window else {"context_window": known}
-            graph = _graph(screen, model, saver, settings.model_copy(update=open_settings), tools=tools)
+            graph = _graph(screen, model, saver, with_window(settings, known), tools=tools)
             conversation = Conversation(graph, thread)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, conversation)

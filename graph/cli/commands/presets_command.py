@@ -200,9 +200,9 @@ def table(presets: Iterable[CompactionSettings]) -> Table:
 
 
 def _about(settings: CompactionSettings) -> str:
-    """Describe a preset, with the window that it assumes if the model's profile has none."""
-    known = settings.context_window or settings.fallback_window
-    return ABOUT[settings.preset] + (f"; window {known:,} if the model says none" if known else "")
+    """Describe a preset, with the window that it uses of a larger one."""
+    window = settings.context_window
+    return ABOUT[settings.preset] + (f"; window {window:,} at most" if window else "")
 
 
 def triggers_of(settings: CompactionSettings) -> list[str]:

@@ -63,7 +63,7 @@ def preview(
 
 def _settings(preset: str | None, window: str | None, config: Path | None) -> CompactionSettings:
     settings = command_settings(config, preset=preset, context_window=window_tokens(window, known=None))
-    if settings.context_window is None and settings.fallback_window is None:
+    if settings.context_window is None:
         raise typer.BadParameter(
             "no window is known here: say how many tokens the model accepts", param_hint="--window"
         )

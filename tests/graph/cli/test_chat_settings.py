@@ -19,7 +19,7 @@ def env(**variables: str) -> dict[str, Any]:
 
 def soft() -> list[str]:
     """Lines that bring the echo's window between trigger and limit, counted as `recent_rounds` counts at an input."""
-    return [f"Story {n}. {STORY}" for n in range(5)] + ["And then? " + "Tell me of the ships. " * 8, "And now?"]
+    return [f"Story {n}. {STORY}" for n in range(6)] + ["And then? " + "Tell me of the ships. " * 8, "And now?"]
 
 
 def written(folder: Path, settings: str) -> str:

@@ -169,7 +169,7 @@ def test_of_every_model_and_preset_the_trigger_rises_with_the_ratio(
     for found in (low, high):
         assert found.aim < found.trigger <= found.limit
         assert preset == "faithful" or found.limit - found.trigger >= -(-found.window // 50)
-        assert found.reserve > 0 or name.startswith("gpt-5")
+        assert found.reserve > 0 or name.startswith("gpt-5") or preset == "recent_rounds"
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -195,7 +195,10 @@ def test_a_system_prompt_of_a_quarter_of_the_limit_turns_no_ratios_around(ratio:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_each_model_has_a_soft_zone_and_a_reserve(name: str, preset: Preset) -> None:
-    """At the preset's own defaults; `faithful` alone declares that it has no soft zone."""
+    """At the preset's own defaults; `faithful` alone declares that it has no soft zone.
+
+    `recent_rounds` uses 80,000 tokens of a window, so that the answer has its reserve in the rest.
+    """
     found = sizes(MODELS[name], CompactionSettings(preset=preset))
-    assert (found.reserve > 0) == (not name.startswith("gpt-5"))
+    assert (found.reserve > 0) == (not name.startswith("gpt-5") and preset != "recent_rounds")
     assert (found.trigger < found.limit) == (preset != "faithful")

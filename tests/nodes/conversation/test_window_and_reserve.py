@@ -199,9 +199,13 @@ def test_sizes_are_in_order(window: int, fixed: int, reserve: int | None, ratios
     assert reserve is None or found.reserve == reserve
 
 
-def settings_of(preset: str, reserve: int | None = None, ratio: float | None = None) -> CompactionSettings:
-    """A preset, with a reserve and a ratio of one's own, if given."""
-    given = {"output_reserve": reserve} | ({} if ratio is None else {"trigger_ratio": ratio})
+def settings_of(
+    preset: str, window: int, reserve: int | None = None, ratio: float | None = None
+) -> CompactionSettings:
+    """A preset in a whole window, with a reserve and a ratio of one's own, if given."""
+    given = {"context_window": window, "output_reserve": reserve} | (
+        {} if ratio is None else {"trigger_ratio": ratio}
+    )
     return CompactionSettings.model_validate({"preset": preset, **given})
 
 
@@ -217,7 +221,7 @@ def test_there_is_always_a_soft_zone(
 ) -> None:
     """2 % of the window at least lie between trigger and limit, in every preset but the one that wants none."""
     tokens = None if reserve is None else int(window * reserve)
-    settings = settings_of(preset, None if of_model else tokens, ratio)
+    settings = settings_of(preset, window, None if of_model else tokens, ratio)
     found = sizes_of(settings, window=window, fixed=0, max_tokens=tokens if of_model else None)
     assert found.limit == window - (found.reserve if tokens is None else tokens)
     if preset == "faithful":
@@ -237,8 +241,9 @@ def test_whatever_the_fixed_part_the_limit_is_never_exceeded(
     preset: str, window: int, reserve: float | None, fixed: float, ratio: float | None
 ) -> None:
     """Where the room is small, a quarter of it is the soft zone."""
-    limit = sizes_of(settings_of(preset, reserve and int(window * reserve), ratio), window=window, fixed=0).limit
-    settings = settings_of(preset, window - limit, ratio)
+    chosen = settings_of(preset, window, reserve and int(window * reserve), ratio)
+    limit = sizes_of(chosen, window=window, fixed=0).limit
+    settings = settings_of(preset, window, window - limit, ratio)
     found = sizes_of(settings, window=window, fixed=min(limit - 1, int(limit * fixed)))
     assert found.fixed <= found.aim <= found.trigger <= found.limit
     if preset != "faithful":
@@ -271,6 +276,23 @@ def test_the_trigger_rises_with_the_ratio(
     )
     assert low.of_limit == high.of_limit
     assert low.trigger <= high.trigger
+
+
+@given(
+    preset=st.sampled_from(PRESETS),
+    own=WINDOWS,
+    windows=st.tuples(st.integers(1_000, 2_000_000), st.integers(1_000, 2_000_000)).map(sorted),
+    answer=st.none() | st.floats(0, 0.9),
+)
+def test_the_limit_rises_with_the_window_in_the_settings(
+    preset: str, own: int, windows: list[int], answer: float | None
+) -> None:
+    """Up to what the answer leaves of the model's own window; a window below that is used whole."""
+    tokens = None if answer is None else int(own * answer)
+    low, high = (sizes_of(settings_of(preset, window), window=own, fixed=0, max_tokens=tokens) for window in windows)
+    assert low.limit <= high.limit
+    of_model = sizes_of(settings_of(preset, own), window=own, fixed=0, max_tokens=tokens)
+    assert low.limit == min(windows[0], of_model.limit)
 
 
 def test_of_several_triggers_the_lowest_counts() -> None:
