@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .builder import create_compacting_agent, create_compaction_graph
     from .embedding import as_node
+    from .exclusive_runs import one_run_at_a_time
     from .thread import CompactionThread
     from .undo import OverLimitError
 
@@ -61,6 +62,7 @@ __all__ = [
     "create_compaction_graph",
     "is_summary",
     "load_settings",
+    "one_run_at_a_time",
 ]
 
 _SHARED = dict.fromkeys(__all__, "langgraph_compaction.nodes")
@@ -73,6 +75,7 @@ _OWN = {
     "as_node": ".embedding",
     "create_compacting_agent": ".builder",
     "create_compaction_graph": ".builder",
+    "one_run_at_a_time": ".exclusive_runs",
 }
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name

@@ -124,6 +124,16 @@ def _check_request(state: StateSnapshot) -> None:
         raise RequestError(f'{error}. To abandon it, give {REQUEST} with "abandon": true') from None
 
 
+def one_run_at_a_time(graph: AnyGraph) -> ExclusiveGraph:
+    """Return a graph with compactions as one whose runs on a thread take turns.
+
+    `graph` is an agent of `create_agent` with `CompactionMiddleware`, or a graph with a node of `as_node`; those of
+    `create_compacting_agent` and `create_compaction_graph` take turns already. Raises `TypeError` for another graph.
+    """
+    dependencies_of(graph)
+    return ExclusiveGraph.of(graph)
+
+
 @contextmanager
 def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) -> Generator[RunnableConfig]:
     """Hold the lease of the thread that a config names; yield the config for the calls that hold the lease.

@@ -6,7 +6,8 @@ that nobody waits for it.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as replaced
 from itertools import takewhile
 from threading import Lock
@@ -18,7 +19,6 @@ from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOut
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from sqlalchemy import Engine
@@ -38,6 +38,7 @@ from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.conversation.window_and_reserve import capped
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
+from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
@@ -54,11 +55,11 @@ from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import CompactionChannel, merge
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 
-from .build_dependencies import build_dependencies, dependencies_of
+from .build_dependencies import build_dependencies
 from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
-from .exclusive_runs import ExclusiveGraph
+from .exclusive_runs import one_run_at_a_time
 from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending_updates import (
     KEY,
@@ -72,6 +73,8 @@ from .pending_updates import (
     newest_answer,
     update_of_hook,
 )
+
+__all__ = ["CompactionMiddleware", "one_run_at_a_time"]
 
 USUAL_WINDOW = 128_000
 """Context window, in tokens, against which the settings are checked before the first call if the model is not known
@@ -98,16 +101,6 @@ class CompactingState(AgentState[Any]):
     compaction: NotRequired[Annotated[CompactionChannel, PrivateStateAttr, merge]]
     memory: NotRequired[Annotated[Memory, PrivateStateAttr, merge]]
     compaction_request: NotRequired[Annotated[CompactionRequest | None, RequestChannel, OmitFromOutput]]
-
-
-def one_run_at_a_time(agent: CompiledStateGraph[Any, Any, Any, Any]) -> ExclusiveGraph:
-    """Return an agent of `create_agent` with `CompactionMiddleware` as one whose runs on a thread take turns.
-
-    The graphs of `create_compacting_agent` and `create_compaction_graph` do so already. Raises `TypeError` for an
-    agent without the middleware.
-    """
-    dependencies_of(agent)
-    return ExclusiveGraph.of(agent)
 
 
 class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
@@ -178,6 +171,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._sized(None, USUAL_WINDOW)
         self._dependencies.settle_off_loop()
         self._calls = OrderedDict[str, Dependencies]()
+        self._working: list[tuple[Any, str, str]] = []
+        self._warned = False
         self._lock = Lock()
         self.after_agent = AgentHook(self, self.after_agent)  # type: ignore[method-assign] # so that `dependencies_of` finds it
 
@@ -246,13 +241,35 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         state = {**request.state, "messages": caller.given}
         context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
-        context = yield from run_nodes(context, "token_check", among=NODES)
+        with self._calling():
+            context = yield from run_nodes(context, "token_check", among=NODES)
         response = _response(context, caller, view)
         self._remember(response, dependencies)
         command: Command[Any] = Command(
             update=model_call_update(context, request.state["messages"], caller.given, view)
         )
         return ExtendedModelResponse(model_response=response, command=command)
+
+    @contextmanager
+    def _calling(self) -> Generator[None]:
+        """Warn once if another run on the thread is at its model call, too."""
+        run = config_of_run().get("configurable", {})
+        place = (_saver(), str(run.get("thread_id")), str(run.get("checkpoint_ns") or "").rpartition("|")[0])
+        with self._lock:
+            overlaps = place[0] is not None and place in self._working
+            warns, self._warned = overlaps and not self._warned, overlaps or self._warned
+            self._working.append(place)
+        if warns:
+            log.warning(
+                "Two runs work on thread %r at once, and LangGraph keeps the messages of one of them only: wrap the "
+                "agent, one_run_at_a_time(create_agent(...)), so that its runs take turns",
+                place[1],
+            )
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working.remove(place)
 
     def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         _refuse_second_summarizer(state)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         create_compacting_agent,
         create_compaction_graph,
         load_settings,
+        one_run_at_a_time,
     )
     from langgraph_compaction.graph.middleware import CompactionMiddleware
 
@@ -40,6 +41,7 @@ __all__ = [
     "create_compacting_agent",
     "create_compaction_graph",
     "load_settings",
+    "one_run_at_a_time",
 ]
 
 _CHECKPOINT = dict.fromkeys(

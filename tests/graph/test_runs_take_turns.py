@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
+from langgraph_compaction import one_run_at_a_time
 from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, MemoryRunLeases, RunLease
 from langgraph_compaction.graph import (
@@ -28,7 +29,7 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.exclusive_runs import turn
-from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.errors import TurnLostError
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, THREAD, Drive, said
@@ -149,6 +150,32 @@ def test_without_turns_the_input_is_lost() -> None:
     )
     graph.invoke(said("first"), CONFIG)
     assert inputs(graph) == ["first"]
+
+
+@pytest.mark.parametrize("takes_turns", [False, True])
+async def test_an_agent_whose_runs_take_no_turns_warns_of_a_second_run(
+    go: Drive, takes_turns: bool, caplog: pytest.LogCaptureFixture, waiting: threading.Event
+) -> None:
+    """Once, where the second run calls its model while the first one does; another thread is nobody's business."""
+    others: list[threading.Thread] = []
+
+    def runs(config: Any, text: str) -> Callable[[], None]:
+        return lambda: asyncio.run(go.invoke(graph, said(text), config))
+
+    def reply(messages: list[Any]) -> AIMessage:
+        if messages[-1].text == "first":
+            beside(runs({"configurable": {"thread_id": "other"}}, "elsewhere"), lambda: None).join()
+            others.extend(beside(runs(CONFIG, "second"), lambda: None) for _ in range(2))
+            _ = waiting.wait(20) if takes_turns else [other.join() for other in others]
+        return AIMessage("ok")
+
+    middleware = CompactionMiddleware(settings=WINDOW)
+    agent = create_agent(ScriptedModel(replies=[reply]), middleware=[middleware], checkpointer=InMemorySaver())
+    graph = one_run_at_a_time(agent) if takes_turns else agent
+    await go.invoke(graph, said("first"))
+    await asyncio.to_thread(lambda: [other.join() for other in others])
+    warned = [message for message in caplog.messages if "one_run_at_a_time(create_agent(...))" in message]
+    assert len(warned) == (not takes_turns)
 
 
 def changes(graph: Any) -> dict[str, Callable[[], object]]:
