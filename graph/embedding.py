@@ -12,6 +12,7 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel
 
 from langgraph_compaction.nodes.compaction_request import CALLS_OPEN, NO_REQUEST, REQUEST, fault_of
+from langgraph_compaction.nodes.conversation.bound_history import with_history_changed
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.errors import EmbeddingError, RequestError
 from langgraph_compaction.nodes.inline.runner import CHANNELS
@@ -66,6 +67,8 @@ def rendered(graph: Graph, config: RunnableConfig, state: Mapping[str, Any]) -> 
     # a parent with persist="subgraph" does not know whether its messages were compacted
     known = {"compaction": {"epoch": 1}, **state, "messages": with_ids(state["messages"])}
     context = NodeContext(cast("CompactionState", known), config, Runtime(), (yield from settled(graph)))
+    if context.may_quote_archive:  # any of the answers may have been given on a quotation
+        context = context.after({}, with_history_changed(context.messages))
     return rendered_request(context, (yield from quoted_archive(context)))
 
 
@@ -165,7 +168,8 @@ def _embedded(config: RunnableConfig, state: Mapping[str, Any]) -> RunnableConfi
 
 
 def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[AnyMessage]:
-    return applied_to(messages, drop=applied["drop"], clip=applied["clip"], summary=applied["summary"])
+    after = applied_to(messages, drop=applied["drop"], clip=applied["clip"], summary=applied["summary"])
+    return with_history_changed(after)
 
 
 def _merged(messages: list[AnyMessage], result: list[AnyMessage]) -> Overwrite | list[AnyMessage]:

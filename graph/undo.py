@@ -13,7 +13,7 @@ from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
-from langgraph_compaction.nodes.runtime.undo_request import over_limit, tell_ledger, undone
+from langgraph_compaction.nodes.runtime.undo_request import messages_after, over_limit, tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from .builder import Graph
@@ -63,7 +63,7 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     channel = yield from blocking(lambda: undone(before, state.values, settings=dependencies.settings, meter=meter))
-    yield from written(graph, config, {"messages": replace(before.messages), "compaction": channel})
+    yield from written(graph, config, {"messages": replace(messages_after(before)), "compaction": channel})
     now = dependencies.now()
     yield from querying(
         records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, after=done.tokens, now=now)

@@ -8,6 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, handle
 
 from .compaction_request import REQUEST, Memory
+from .conversation.bound_history import with_history_changed
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
 from .events import committed_events, emit, log, meta_event
@@ -50,6 +51,7 @@ def commit(context: NodeContext) -> Effects[Update]:
     if "seen" not in draft:
         summaries = {message_id(message) for message in context.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
+    after = with_history_changed(after)
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
     size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])

@@ -13,6 +13,7 @@ from .ahead.prepare import prepare_if_due
 from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
+from .conversation.bound_history import with_history_changed
 from .conversation.message_marks import refusal
 from .conversation.request import calibration_factor, is_plausible, render
 from .conversation.tokens import total
@@ -59,8 +60,11 @@ def model(context: NodeContext) -> Effects[Update]:
         if not (context.settings.enabled and "on_overflow" in context.settings.hooks and is_context_overflow(error)):
             raise
         return _overflow(context, error)
-    extra = context.counter.message(quoted) if quoted else 0
-    return (yield from _answered(context, _own(context, answer), extra))
+    answer = _own(context, answer)
+    if quoted is None:
+        return (yield from _answered(context, answer, 0))
+    [answer] = with_history_changed([answer])  # the next request does not hold the quotation
+    return (yield from _answered(context, cast("AIMessage", answer), context.counter.message(quoted)))
 
 
 def rendered_request(context: NodeContext, quoted: AnyMessage | None = None) -> list[AnyMessage]:

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, Invalid
 from langchain_core.messages.ai import UsageMetadata
 
 from ..text.quoting import ELLIPSIS, one_line, quoted
+from .bound_history import HISTORY_CHANGED, REASONING_BLOCKS, without_bound_parts
 from .message_marks import MARK, marks
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, total
 from .transcript import ToolBlock, Transcript, all_calls, calls_of, is_assistant, is_result
@@ -42,9 +43,6 @@ NAMELESS = "unknown"
 
 RAW_ARGUMENTS = "__raw__"
 """Name of the only argument of a malformed call in a request; its value is the text that is not JSON."""
-
-REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
-"""Types of the content blocks that hold a model's reasoning."""
 
 MAX_ID_CHARS = 40
 """Maximum length, in characters, of a call id that every provider accepts."""
@@ -144,13 +142,15 @@ def sendable(message: AnyMessage) -> AnyMessage | None:
     """Return the message as a provider accepts it: itself, a repaired copy, or `None` if a request must leave it out.
 
     The result does not depend on other messages. Left out are assistant messages without text and calls, assistant
-    messages with reasoning only, and user messages that are commands to this package.
+    messages with reasoning only, user messages that are commands to this package, and what binds an answer to a
+    history that has changed since.
     """
     if _needs_no_repair(message) or not isinstance(message, AIMessage | HumanMessage | ToolMessage):
         return message
     if marks(message).get("command"):
         return None
     if isinstance(message, AIMessage):
+        message = without_bound_parts(message) if marks(message).get(HISTORY_CHANGED) else message
         message = replace_calls(message, [*message.tool_calls, *map(_well_formed, message.invalid_tool_calls)])
     said = _without_blank_texts(message.content)
     if isinstance(message, AIMessage) and not calls_of(message) and not any(map(_is_not_reasoning, said)):

@@ -11,12 +11,14 @@ from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
+    HumanMessage,
     InvalidToolCall,
     SystemMessage,
     ToolCall,
     ToolMessage,
 )
 
+from .bound_history import opens_with_thinking
 from .message_marks import is_real_user, marks
 
 CallState = Literal["answered", "open", "interrupted", "answered_late"]
@@ -162,6 +164,17 @@ class Transcript:
     def last_answer(self) -> int:
         """Index of the last full answer (`is_answer`); -1 if there is none."""
         return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
+
+    @cached_property
+    def opening(self) -> ToolBlock | None:
+        """The first tool block of the unfinished turn if its thinking belongs there (`opens_with_thinking`)."""
+        last_user = max(
+            (i for i, message in enumerate(self.messages) if isinstance(message, HumanMessage)), default=-1
+        )
+        first = next((i for i in range(last_user + 1, len(self.messages)) if is_assistant(self.messages[i])), None)
+        if first is None or self.last_answer > last_user or not opens_with_thinking(self.messages[first]):
+            return None
+        return self.block_of.get(first)
 
     @property
     def awaits_answer(self) -> bool:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
 
 from ..config.prompts import PROMPTS, ReplyForm
-from ..conversation.request import REASONING_BLOCKS
+from ..conversation.bound_history import REASONING_BLOCKS
 from ..text.non_prose import is_call, is_data, is_repetitive, is_transcript
 from ..text.quoting import between_tags
 from .coverage import names_identifiers

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from langchain_core.messages import (
+    AIMessage,
     AnyMessage,
     BaseMessage,
     BaseMessageChunk,
@@ -16,6 +17,7 @@ from langgraph.runtime import Runtime
 
 from ..config.presets import Preset
 from ..config.settings import CompactionSettings, effective, settings_of
+from ..conversation.bound_history import without_bound_parts
 from ..conversation.message_marks import earlier_summary, is_summary
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
@@ -178,7 +180,9 @@ def _compact(
         return _result(given, given, None, meter, "noop")
     _ = context.sizes  # raises if the system messages leave no room
     context = yield from run_nodes(context, "selective_compaction")
-    after, known = context.messages, {message.id for message in given}
+    # the result is a request: what `render` would leave out for its changed history must not be sent
+    after = [without_bound_parts(one) if isinstance(one, AIMessage) else one for one in context.messages]
+    known = {message.id for message in given}
     summary = next((message for message in after if is_summary(message) and message.id not in known), None)
     text = None if summary is None else earlier_summary([summary]).body
     last = context.compaction.get("last") or {}

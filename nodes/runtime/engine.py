@@ -423,7 +423,8 @@ def applied_to(
     """Return the conversation with a draft applied.
 
     The summary takes the place of the first removed message. If none is removed, the summary stands before the first
-    tool block with a shortened message.
+    tool block with a shortened message. It never stands within an unfinished turn behind its thinking, which would
+    then belong to an earlier turn.
     """
     gone = set(drop)
     place = _place_of_summary(messages, gone or set(clip)) if summary is not None else None
@@ -439,8 +440,11 @@ def applied_to(
 def _place_of_summary(messages: Sequence[AnyMessage], named: Collection[str]) -> int | None:
     """Return the index of the first of these messages, or of the call that it answers; `None` if there is none."""
     first = next((index for index, message in enumerate(messages) if message_id(message) in named), None)
-    block = None if first is None else Transcript(messages).block_of.get(first)
-    return first if block is None else block.start
+    if first is None:
+        return None
+    view = Transcript(messages)
+    blocks = (block for block in (view.block_of.get(first), view.opening) if block is not None)
+    return min(first, *(block.start for block in blocks), first)
 
 
 def shortened_blocks(messages: Sequence[AnyMessage], drop: Collection[int], clip: Collection[str]) -> frozenset[int]:

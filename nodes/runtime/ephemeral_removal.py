@@ -7,6 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
+from ..conversation.bound_history import with_history_changed
 from ..conversation.transcript import message_id
 from ..errors import SettingsError
 from ..events import Counts, log
@@ -67,7 +68,7 @@ def expire(context: NodeContext) -> Effects[Update]:
     if finding:
         return {}
     compaction = {"epoch": context.epoch + 1, "head": key.compaction_id}
-    return {"messages": replace(after), "compaction": compaction, "applied": applied}
+    return {"messages": replace(with_history_changed(after)), "compaction": compaction, "applied": applied}
 
 
 def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:

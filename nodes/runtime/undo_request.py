@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 
 from ..compaction_request import NO_REQUEST, REQUEST
 from ..config.settings import CompactionSettings
+from ..conversation.bound_history import with_history_changed
 from ..conversation.request import Meter
 from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
@@ -55,6 +56,11 @@ def undone(before: Before, state: Mapping[str, Any], *, settings: CompactionSett
         "last": last_of(verdict="undone", id=before.undone[0]),
         "admitted": admitted_with_pins(state.get("compaction") or {}, selector),
     }
+
+
+def messages_after(before: Before) -> list[AnyMessage]:
+    """Return the messages after an undo: with another history than the requests had between compaction and undo."""
+    return with_history_changed(cast("list[AnyMessage]", before.messages))
 
 
 def over_limit(before: Before, tokens: int, limit: int) -> str:
@@ -128,7 +134,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))
     channel = undone(found, context.state, settings=context.settings, meter=context.meter)
-    return {"messages": replace(found.messages), "compaction": channel}
+    return {"messages": replace(messages_after(found)), "compaction": channel}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:

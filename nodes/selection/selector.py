@@ -213,11 +213,16 @@ class Selector:
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
-        """Indexes that must stay: system messages, pins, the unanswered input, unread or incomplete tool blocks."""
+        """Indexes that must stay.
+
+        They are those of system messages, pins, the unanswered input, unread or incomplete tool blocks, and the
+        block with the thinking at the beginning of the unfinished turn.
+        """
         view = self.view
         waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
         pending = () if view.pending_user is None else (view.pending_user,)
-        return frozenset({*view.header, *self.pinned, *waiting, *view.unseen, *pending})
+        opening = () if view.opening is None else view.opening.indexes
+        return frozenset({*view.header, *self.pinned, *waiting, *view.unseen, *pending, *opening})
 
     @cached_property
     def yielding_input(self) -> frozenset[int]:

@@ -4,8 +4,11 @@ Strict: turns have to alternate, though the API itself would take two of one rol
 Each defect is a rule and, behind a colon, where it is broken.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import Any
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -19,7 +22,10 @@ _FIELDS = {
     "tool_result": {"type", "tool_use_id", "content", "is_error", "cache_control"},
     "thinking": {"type", "thinking", "signature"},
     "redacted_thinking": {"type", "data"},
+    "server_tool_use": {"type", "id", "name", "input", "cache_control"},
+    "web_search_tool_result": {"type", "tool_use_id", "content", "cache_control"},
 }
+_THOUGHTS = ("thinking", "redacted_thinking")
 _NEEDED = {
     "thinking": {"thinking", "signature"},
     "redacted_thinking": {"data"},
@@ -28,7 +34,7 @@ _NEEDED = {
 }
 _SAID_BY = {
     "user": {"text", "image", "document", "tool_result"},
-    "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
+    "assistant": {"text", "tool_use", "server_tool_use", "web_search_tool_result", *_THOUGHTS},
     "result": {"text", "image", "document"},
 }
 
@@ -53,7 +59,48 @@ def anthropic_defects(payload: dict[str, Any]) -> list[str]:
         if place and message["role"] == messages[place - 1]["role"]:
             found.append(f"roles do not alternate: message {place}")
         found += [f"{defect}: message {place}" for defect in _content(message["content"], message["role"])]
-    return [*found, *_ending(messages), *_pairs(messages)]
+    return [*found, *_ending(messages), *_pairs(messages), *_turn(payload), *_bound(payload)]
+
+
+def signature(payload: dict[str, Any], said: list[dict[str, Any]]) -> str:
+    """Return a signature of what comes next, after this request and the blocks `said` in answer to it.
+
+    A newer Claude model signs its thinking so: with the system prompt, the tools and everything before it.
+    """
+    return _signature(payload, [*_spoken(payload["messages"]), *(("assistant", block) for block in said)])
+
+
+def _signature(payload: dict[str, Any], before: list[tuple[str, dict[str, Any]]]) -> str:
+    known = json.dumps([payload.get("system"), payload.get("tools"), before], sort_keys=True)
+    return f"{_BINDS}{hashlib.sha256(known.encode()).hexdigest()}"
+
+
+_BINDS = "bound-"
+"""Beginning of a signature that is checked; those of other tests and recordings are not."""
+
+
+def _spoken(messages: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [(message["role"], block) for message in messages for block in _as_blocks(message["content"])]
+
+
+def _bound(payload: dict[str, Any]) -> Iterator[str]:
+    """Check that nothing before a signed thought has changed."""
+    spoken = _spoken(payload["messages"])
+    for place, (_, block) in enumerate(spoken):
+        signed = str(block.get("signature") or block.get("data")) if block.get("type") in _THOUGHTS else ""
+        if signed.startswith(_BINDS) and signed != _signature(payload, spoken[:place]):
+            yield f"thinking bound to a different conversation: block {place}"
+
+
+def _turn(payload: dict[str, Any]) -> Iterator[str]:
+    """Check that an unfinished turn begins with thinking if `thinking` is `enabled`."""
+    spoken = _spoken(payload["messages"])
+    if (payload.get("thinking") or {}).get("type") != "enabled" or not spoken or spoken[-1][0] != "user":
+        return
+    ours = max(n for n, (role, block) in enumerate(spoken) if role == "user" and block.get("type") != "tool_result")
+    first = next(dropwhile(lambda one: one[0] == "user", spoken[ours:]), None)
+    if first and first[1].get("type") not in _THOUGHTS:
+        yield f"a turn without its thinking: block {ours + 1}"
 
 
 def _system(system: Any) -> Iterator[str]:
@@ -70,7 +117,7 @@ def _content(content: Any, role: str) -> Iterator[str]:
     kinds = [block.get("type") for block in blocks]
     if "tool_result" in kinds and "tool_result" in kinds[kinds.count("tool_result") :]:
         yield "results do not come first"
-    if role == "assistant" and kinds and kinds[-1] in ("thinking", "redacted_thinking"):
+    if role == "assistant" and kinds and kinds[-1] in _THOUGHTS:
         yield "a turn that ends in thought"
     for block in blocks:
         if block.get("type") == "tool_result" and block.get("content"):

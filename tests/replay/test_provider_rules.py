@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.anthropic_rules import anthropic_defects
+from tests.replay.anthropic_rules import anthropic_defects, signature
 from tests.replay.openai_rules import chat_defects, responses_defects
 
 Spoil = Callable[[list[dict[str, Any]]], Any]
@@ -172,6 +172,48 @@ def test_each_rule_is_held(provider: str, case: str) -> None:
     messages = deepcopy(valid)
     spoil(messages)
     assert rule in {defect.partition(": ")[0] for defect in defects({key: messages})}
+
+
+def test_thinking_that_was_signed_before_a_change_is_found() -> None:
+    """A change before a signed thought, and a thought left out before it; what comes later may change."""
+    first, second = _signed_twice()
+    assert anthropic_defects(second) == []
+    assert (
+        anthropic_defects({**second, "messages": [*second["messages"], {"role": "assistant", "content": "more"}]})
+        == []
+    )
+    rule = "thinking bound to a different conversation"
+    for place, content in ((0, "v"), (1, second["messages"][1]["content"][1:])):
+        messages = deepcopy(second["messages"])
+        messages[place]["content"] = content
+        found = anthropic_defects({**second, "messages": messages})
+        assert {defect.partition(": ")[0] for defect in found} == {rule}
+    assert anthropic_defects({**first, "system": "t"}) == [f"{rule}: block 1"]
+
+
+def _signed_twice() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the request after one answer with signed thinking, and that after two."""
+    payload: dict[str, Any] = {"system": "s", "messages": [{"role": "user", "content": "u"}]}
+    requests = []
+    for n in range(2):
+        thought = {**THOUGHT, "signature": signature(payload, [])}
+        answer = {"role": "assistant", "content": [thought, _text(f"answer {n}")]}
+        question = {"role": "user", "content": [_text(f"and {n}?")]}
+        payload = {**payload, "messages": [*payload["messages"], answer, question]}
+        requests.append(payload)
+    return requests[0], requests[1]
+
+
+def test_an_unfinished_turn_begins_with_its_thinking() -> None:
+    """With `thinking` enabled, and until the user speaks again."""
+    payload = {"thinking": {"type": "enabled"}, "messages": deepcopy(ANTHROPIC[:3])}
+    payload["messages"][2]["content"].pop()
+    assert anthropic_defects(payload) == []
+    del payload["messages"][1]["content"][0]
+    assert anthropic_defects({**payload, "thinking": {"type": "adaptive"}}) == []
+    assert anthropic_defects(payload) == ["a turn without its thinking: block 1"]
+    payload["messages"][2]["content"].append(_text("go on"))
+    assert anthropic_defects(payload) == []
 
 
 def test_system_and_tools_are_judged_too() -> None:

@@ -15,7 +15,7 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
+from langgraph_compaction.nodes.runtime.undo_request import messages_after, tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from ...control_characters import in_line
@@ -73,7 +73,7 @@ def undo(
         own = marked_by_us(before.messages)
         known = undone(before, values, settings=CompactionSettings(), meter=meter)
         after = {**channel, **known, "own_marks": own}
-        changed = {"messages": replace(before.messages).value, "compaction": after}
+        changed = {"messages": replace(messages_after(before)).value, "compaction": after}
         rewrite(saver, found, changed)
         tell_ledger(records, thread, values, before, meter=meter, after=tokens, now=time())
     told = {

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
 
-from langgraph_compaction.nodes.conversation.request import REASONING_BLOCKS
+from langgraph_compaction.nodes.conversation.bound_history import REASONING_BLOCKS
 
 
 def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
+from langgraph_compaction.nodes.conversation.bound_history import with_history_changed
 from langgraph_compaction.nodes.conversation.request import BLANK, parts, render
 from langgraph_compaction.nodes.conversation.transcript import Transcript, all_calls, calls_of
 from tests.histories import IMAGE, asks, histories, numbered, result, user
@@ -261,3 +262,45 @@ def test_a_request_begins_as_the_one_before(history: list[AnyMessage], data: st.
     common = next((n for n, (one, other) in enumerate(zip(before, after, strict=True)) if one != other), len(before))
     sent = sum(map(len, before[:common]))
     assert render(earlier)[:sent] == render(history)[:sent]
+
+
+NEW_CLAUDE = {"model_provider": "anthropic", "model_name": "claude-opus-5-5"}
+OLD_CLAUDE = {"model_provider": "anthropic", "model_name": "claude-sonnet-4-5-20250929"}
+OF_CONVERSE = {"type": "reasoning_content", "reasoning_content": {"text": "hm", "signature": "x"}}
+BOUND: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Claude": (NEW_CLAUDE, THOUGHT),
+    "Claude, redacted": (NEW_CLAUDE, {"type": "redacted_thinking", "data": "x"}),
+    "Claude, in LangChain's own form": (NEW_CLAUDE, {"type": "reasoning", "reasoning": "hm"}),
+    "Claude under another name": ({"model_provider": "anthropic", "model_name": "of-our-proxy"}, THOUGHT),
+    "Claude on Bedrock": ({"model_provider": "bedrock_converse", "model_name": "us.claude-opus-5-5-v1"}, OF_CONVERSE),
+    "unknown": ({}, THOUGHT),
+}
+FREE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Claude 4": (OLD_CLAUDE, THOUGHT),
+    "Claude 3.7": ({"model_name": "claude-3-7-sonnet-latest"}, THOUGHT),
+    "Claude 4 on Bedrock": ({"model_name": "eu.anthropic.claude-opus-4-1-20250805-v1:0"}, OF_CONVERSE),
+    "Gemini": ({"model_provider": "google_genai", "model_name": "gemini-3-pro"}, THOUGHT),
+    "OpenAI": ({"model_provider": "openai", "model_name": "gpt-5.2"}, REASONING),
+}
+
+
+@pytest.mark.parametrize("case", [*BOUND, *FREE])
+def test_thinking_that_is_bound_to_a_changed_history_is_not_sent(case: str) -> None:
+    """The state keeps it, and each other provider's reasoning is sent."""
+    told, thought = {**BOUND, **FREE}[case]
+    answer = AIMessage([thought, _text("done")], response_metadata=told)
+    [kept] = with_history_changed([answer])
+    assert kept.content == answer.content
+    sent = [_text("done")] if case in BOUND else answer.content
+    assert [message.content for message in render([user("go"), kept])] == ["go", sent]
+    assert render([answer]) == [answer]
+
+
+def test_the_id_of_a_response_before_a_change_of_the_history_is_not_sent() -> None:
+    """Only ids that OpenAI has stored."""
+    for name, sent in (("resp_1", {}), ("msg_1", {"id": "msg_1"})):
+        answer = AIMessage("done", response_metadata={"id": name})
+        [kept] = with_history_changed([answer])
+        assert kept.response_metadata == {"id": name}
+        assert [message.response_metadata for message in render([kept])] == [sent]
+        assert with_history_changed([kept]) == [kept]

@@ -50,6 +50,17 @@ def test_a_step_of_very_many_calls_leaves_whole() -> None:
     assert found.drop == frozenset(range(1, 82))
 
 
+@pytest.mark.parametrize(("words", "gone"), [(1, range(3, 84)), (900, range(1, 84))])
+def test_the_thinking_of_a_turn_leaves_after_its_other_steps(words: int, gone: range) -> None:
+    """Its model would refuse the others without it."""
+    thought = {"type": "thinking", "thinking": "word " * words, "signature": "s"}
+    told = {"model_name": "claude-sonnet-4-5"}
+    opening = AIMessage([thought], tool_calls=asks("a").tool_calls, response_metadata=told)
+    found = chosen([user("u"), opening, result("a"), *step(calls=80)[1:]])
+    assert found is not None
+    assert found.drop == frozenset(gone)
+
+
 def test_an_input_whose_end_has_more_tokens_than_its_beginning_keeps_its_beginning() -> None:
     """The end has as many characters, which in another script are many more tokens."""
     messages = numbered([user("hello"), AIMessage("hi"), user("word " * 400 + "配置" * 400)])

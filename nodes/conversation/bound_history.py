@@ -1,0 +1,78 @@
+"""What a provider binds to everything before it: Claude's signed thinking, and the id of a response at OpenAI.
+
+Newer Claude models refuse a request with thinking whose history has changed since it was signed, and with
+`use_previous_response_id=True` OpenAI goes on with the history that it has stored. A change of the history, such as a
+compaction, therefore marks the answers that were given before it: they stay in the state as they are, and a request
+leaves out what binds them.
+
+Models up to Claude 4 check no history. With `thinking={"type": "enabled"}` they want the thinking at the beginning of
+the unfinished turn instead (`opens_with_thinking`).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from .message_marks import MARK, marks
+
+HISTORY_CHANGED = "history_changed"
+"""The key in an answer's mark that says that the history before the answer has changed since."""
+
+REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Types of the content blocks that hold a model's reasoning."""
+
+_UP_TO_CLAUDE_4 = re.compile(r"claude-(?:3|[a-z]+-4)(?!\d)")
+_STORED_RESPONSE = "resp_"
+"""Beginning of the `response_metadata["id"]` of an answer that the provider has stored."""
+
+
+def with_history_changed(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages after a change of the history, with a mark in each answer that was bound to it."""
+    return [_marked(message) if isinstance(message, AIMessage) else message for message in messages]
+
+
+def _marked(message: AIMessage) -> AIMessage:
+    if marks(message).get(HISTORY_CHANGED) or without_bound_parts(message) is message:
+        return message
+    kwargs = {**message.additional_kwargs, MARK: {**marks(message), HISTORY_CHANGED: True}}
+    return message.model_copy(update={"additional_kwargs": kwargs})
+
+
+def without_bound_parts(message: AIMessage) -> AIMessage:
+    """Return an answer without what is bound to the history before it; itself if nothing is."""
+    update: dict[str, Any] = {}
+    content, told = message.content, message.response_metadata
+    if isinstance(content, list) and _checks_history(message):
+        left = [block for block in content if not _is_reasoning(block)]
+        update |= {"content": left} if len(left) < len(content) else {}
+    if str(told.get("id")).startswith(_STORED_RESPONSE):
+        update["response_metadata"] = {key: value for key, value in told.items() if key != "id"}
+    return message.model_copy(update=update) if update else message
+
+
+def opens_with_thinking(message: AnyMessage) -> bool:
+    """Whether the answer begins with thinking that its model, up to Claude 4, may want to see again in this turn."""
+    content = message.content
+    is_theirs = bool(content) and isinstance(content, list) and _is_reasoning(content[0])
+    return is_theirs and bool(_UP_TO_CLAUDE_4.search(_model(message)))
+
+
+def _checks_history(message: AIMessage) -> bool:
+    """Whether the model of an answer may be one that checks the history before its thinking.
+
+    An answer that names no model counts if it names no other provider.
+    """
+    name, provider = _model(message), message.response_metadata.get("model_provider")
+    is_claude = "claude" in name or provider == "anthropic" or not (name or provider)
+    return is_claude and not _UP_TO_CLAUDE_4.search(name)
+
+
+def _model(message: AnyMessage) -> str:
+    told = message.response_metadata
+    return str(told.get("model_name") or told.get("model") or "").lower()
+
+
+def _is_reasoning(block: str | dict[str, Any]) -> bool:
+    return isinstance(block, dict) and block.get("type") in REASONING_BLOCKS
