@@ -19,7 +19,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     expand,
 )
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of
 
 from .thread_data import CheckpointData, ThreadData
 
@@ -144,7 +144,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Re
 
 
 def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
-    media = media_blocks(message)
+    media = len(media_of(message))
     return Shown(
         id=message.id or "",
         handle=handle(message),

@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.patterns import Match, Pattern
 
 from ..text.nested_texts import map_texts, nested_texts
 from .message_marks import MARK, marks
-from .tokens import CALL_BLOCKS, MEDIA_TOKENS, TokenCounter, arguments_json, joined_texts, media_blocks
+from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, joined_texts, media_of
 
 M = TypeVar("M", bound=BaseMessage)
 
@@ -65,12 +65,12 @@ def clip_result(
     Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
     With `recall` a last line names the handle, the hash by which the tool `recall` returns the original.
     """
-    media, text = media_blocks(message), joined_texts(message)
+    media, text = media_of(message), joined_texts(message)
     size = counter.text(text)
-    if size + MEDIA_TOKENS * media <= threshold:
+    if size + sum(one.tokens for one in media) <= threshold:
         return message
     short = clipped_text(text, keep, counter) if size > threshold else text
-    content = f"[{media} media blocks are in the archive]\n{short}" if media else short
+    content = f"[{len(media)} media blocks are in the archive]\n{short}" if media else short
     clipped = _shortened(message, {"content": content})
     return with_recall_handle(clipped) if recall else clipped
 

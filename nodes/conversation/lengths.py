@@ -17,9 +17,9 @@ _MOST_VALUES = 100_000
 def length_of(message: Any) -> int:
     """Return about how many characters a message has; an equal message always has the same length."""
     content = getattr(message, "content", "")
-    length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else _characters(content))
+    length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else characters_in(content))
     if is_assistant(message) and (message.tool_calls or message.invalid_tool_calls):
-        length += sum(_characters(call["args"]) for call in (*message.tool_calls, *message.invalid_tool_calls))
+        length += sum(characters_in(call["args"]) for call in (*message.tool_calls, *message.invalid_tool_calls))
     return length
 
 
@@ -35,7 +35,7 @@ def outlines(messages: Sequence[BaseMessage], index: int) -> tuple[str, str]:
     return before, hashed.hexdigest()
 
 
-def _characters(value: Any) -> int:
+def characters_in(value: Any) -> int:
     """Return the number of characters in a text, or in the texts and other values inside of blocks or arguments."""
     length, values = 0, [value]
     for _ in range(_MOST_VALUES):

@@ -16,12 +16,10 @@ import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from ..events import log
+from .media import Media, read_block
 
 MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
-
-MEDIA_TOKENS = 1_600
-"""Tokens counted for one media block (image, audio, video or file), regardless of its size in bytes."""
 
 CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
@@ -36,9 +34,6 @@ _CACHED_COUNTS = 32_768
 _KEY_CHARS = 64
 """Maximum length of a text that is the key of its own cached count; a longer text is represented by its hash."""
 _COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
-_MEDIA_BLOCKS = frozenset(
-    {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "video", "document", "media"}
-)
 
 
 class TokenCounter(Protocol):
@@ -69,12 +64,24 @@ def total(counter: TokenCounter, messages: Sequence[BaseMessage]) -> int:
 
 def texts_of(message: BaseMessage) -> list[str]:
     """Return the texts of a message that a provider is sent: content, and `name(arguments-json)` for each call."""
+    return _read(message)[0]
+
+
+def media_of(message: BaseMessage) -> list[Media]:
+    """Return the pictures, recordings and files in the content of a message."""
+    return [] if isinstance(message.content, str) else _read(message)[1]
+
+
+def _read(message: BaseMessage) -> tuple[list[str], list[Media]]:
     content = cast("str | list[str | dict[str, Any]]", message.content)
-    blocks = [content] if isinstance(content, str) else content
-    texts = [text for block in blocks if (text := _block_text(block))]
+    texts, media = list[str](), list[Media]()
+    for block in [content] if isinstance(content, str) else content:
+        text, found = (block, []) if isinstance(block, str) else _read_block(block)
+        texts += [text] if text else []
+        media += found
     if isinstance(message, AIMessage):
         texts += call_texts(message)
-    return texts
+    return texts, media
 
 
 def joined_texts(message: BaseMessage) -> str:
@@ -98,24 +105,15 @@ encoded_json: Final = json.JSONEncoder(ensure_ascii=False, default=str).encode
 time."""
 
 
-def media_blocks(message: BaseMessage) -> int:
-    """Return the number of image, audio, video and file blocks of a message."""
-    content = cast("str | list[str | dict[str, Any]]", message.content)
-    if isinstance(content, str):
-        return 0
-    return sum(isinstance(block, dict) and block.get("type") in _MEDIA_BLOCKS for block in content)
-
-
-def _block_text(block: str | Mapping[str, Any]) -> str:
-    if isinstance(block, str):
-        return block
+def _read_block(block: Mapping[str, Any]) -> tuple[str, list[Media]]:
     kind = block.get("type")
-    if kind in _MEDIA_BLOCKS or kind in CALL_BLOCKS:
-        return ""  # media blocks are counted by `MEDIA_TOKENS`, and calls from `tool_calls`
+    if isinstance(kind, str) and kind in CALL_BLOCKS:
+        return "", []  # calls are counted from `tool_calls`
     for key in ("text", "thinking", "reasoning", "refusal"):
         if isinstance(value := block.get(key), str):
-            return value
-    return encoded_json(block)
+            return value, []
+    said, media = read_block(block)
+    return "" if isinstance(said, str) else encoded_json(said), media
 
 
 class _Guard:
@@ -186,7 +184,7 @@ class TextCounter:
         return self._guard.number(lambda: self._count(text), lambda: _approximate_count(text))
 
     def message(self, message: BaseMessage) -> int:
-        """Return the tokens of a message: its texts, a constant for each media block, and the overhead."""
+        """Return the tokens of a message: its texts, an estimate for each of its media, and the overhead."""
         return _message_tokens(message, self.text)
 
     def head(self, text: str, tokens: int) -> str:
@@ -201,7 +199,8 @@ class TextCounter:
 
 
 def _message_tokens(message: BaseMessage, count: Callable[[str], int]) -> int:
-    return MESSAGE_OVERHEAD + sum(map(count, texts_of(message))) + MEDIA_TOKENS * media_blocks(message)
+    texts, media = _read(message)
+    return MESSAGE_OVERHEAD + sum(map(count, texts)) + sum(one.tokens for one in media)
 
 
 class _LazyCounter:

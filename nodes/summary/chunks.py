@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ..config.prompts import InputGuard
 from ..conversation.message_marks import is_summary
-from ..conversation.tokens import TokenCounter, call_texts, texts_of
+from ..conversation.tokens import TokenCounter, call_texts, media_of, texts_of
 from ..conversation.transcript import message_id
 from ..digest.digest import digest
 
@@ -125,7 +125,10 @@ def quoted(message: AnyMessage) -> str:
 
 
 def _spoken(message: AnyMessage) -> list[str]:
-    """Return the texts of a message. The reasoning of an answer is left out, because it would fill the request."""
-    if isinstance(message, AIMessage):
-        return [message.text] if message.text else []
-    return texts_of(message)
+    """Return the texts of a message, and the kind of each of its media, such as `[image]`.
+
+    The reasoning of an answer is left out, because it would fill the request.
+    """
+    texts = [message.text] if isinstance(message, AIMessage) else texts_of(message)
+    named = [f"[{one.kind}]" for one in media_of(message) if one.kind != "data"]
+    return [*filter(None, texts), *named]

@@ -91,6 +91,28 @@ async def test_a_thread_with_a_million_spaces_goes_on(go: Drive, where: str) -> 
     assert graph.get_state(CONFIG).next == ()
 
 
+PICTURE = "iVBORw0KGgo" + "QUJDREVGR0g5" * 33_000
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"image": {"format": "png", "source": {"bytes": PICTURE.encode()}}},
+        {"inline_data": {"mime_type": "image/png", "data": PICTURE}},
+        {"type": "computer_call_output", "output": {"image_url": f"data:image/png;base64,{PICTURE}"}},
+    ],
+    ids=["Bedrock", "Gemini", "OpenAI"],
+)
+async def test_a_picture_is_no_long_text(go: Drive, block: dict[str, Any]) -> None:
+    """It is sent with the next question too, and nothing is refused or compacted for its base64."""
+    model = ScriptedModel()
+    graph = agent(model, token_counter=None, context_window=8_000)
+    for message in (HumanMessage(["look", block]), HumanMessage("and now?")):
+        await go.invoke(graph, {"messages": [message]})
+    assert [PICTURE[:40] in repr(sent) for sent in model.received] == [True, True]
+    assert verdicts(graph) == []
+
+
 class Odd:
     """A counter of an application, with one method that fails."""
 

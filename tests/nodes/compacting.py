@@ -17,9 +17,8 @@ from langgraph_compaction.nodes import (
 )
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import (
-    MEDIA_TOKENS,
     TokenCounter,
-    media_blocks,
+    media_of,
     tiktoken_counter,
     total,
 )
@@ -69,7 +68,7 @@ def least(
     drop = frozenset(range(len(messages))) - stay
     clip = selector.tight_clip(stay, drop, 0, texts=True)
     for index in selector.shortened_input:
-        shortest = SHORTENED + MEDIA_TOKENS * media_blocks(messages[index])
+        shortest = SHORTENED + sum(one.tokens for one in media_of(messages[index]))
         return selector.tokens(drop, clip) - max(0, counter.message(messages[index]) - shortest)
     return selector.tokens(drop, clip)
 

@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.nodes.conversation.request import Meter, calibration_factor, render
 from langgraph_compaction.nodes.conversation.tokens import (
-    MEDIA_TOKENS,
     TokenCounter,
     approximate_counter,
     messages_counter,
@@ -21,7 +20,7 @@ from langgraph_compaction.nodes.conversation.tokens import (
     tiktoken_counter,
     total,
 )
-from tests.histories import IMAGE, asks, histories, result, user
+from tests.histories import asks, histories, result, user
 from tests.recount import request_tokens
 
 EXACT, APPROXIMATE = tiktoken_counter(), approximate_counter()
@@ -99,15 +98,6 @@ def test_a_call_that_the_provider_itself_ran_counts() -> None:
     """It stands in the content alone."""
     block = {"type": "server_tool_call", "id": "a", "name": "web_search", "args": {"query": "x " * 50}}
     assert EXACT.message(AIMessage([block])) > 50
-
-
-@pytest.mark.parametrize("kind", ["image", "image_url", "input_image", "audio", "file", "input_file", "video"])
-def test_media_count_a_constant(kind: str) -> None:
-    """Never their base64."""
-    block = {"type": kind, "data": "iVBORw0KGgo" * 10_000}
-    message = HumanMessage([{"type": "text", "text": "hello world"}, block, block])
-    assert EXACT.message(message) == 4 + 2 + 2 * MEDIA_TOKENS
-    assert MEDIA_TOKENS == 1_600
 
 
 def test_arguments_that_are_no_json_count_as_their_text() -> None:
@@ -248,8 +238,3 @@ def test_a_meter_measures_what_is_rendered() -> None:
 def test_calibration_stays_within_bounds(reported: int, counted: int, scale: float) -> None:
     """A report below our count never makes requests larger, and one slip never shrinks them without end."""
     assert calibration_factor(reported, counted) == scale
-
-
-def test_an_image_of_a_result_counts_like_any_other() -> None:
-    """Media are media in every role."""
-    assert EXACT.message(result("a", [IMAGE])) == EXACT.message(HumanMessage([IMAGE])) == 4 + MEDIA_TOKENS

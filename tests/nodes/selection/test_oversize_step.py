@@ -6,8 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.media import IMAGE_TOKENS
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import MEDIA_TOKENS, TextCounter, approximate_counter
+from langgraph_compaction.nodes.conversation.tokens import TextCounter, approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
@@ -116,7 +117,7 @@ def test_the_text_beside_an_image_is_shortened_to_what_the_image_leaves(free: in
     """An image in the input stays, and its tokens are not taken for those of text."""
     messages = numbered([user([{"type": "text", "text": "alpha " * 180}, IMAGE])])
     chooser = Selector(Transcript(messages), CompactionSettings(), Meter(approximate_counter(), 0))
-    size = MEDIA_TOKENS + free
+    size = IMAGE_TOKENS + free
     found = forced(chooser, replace(TIGHT, ceiling=size, aim=size))
     assert found is not None
     assert found.tokens <= size

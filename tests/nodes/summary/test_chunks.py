@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.chunks import chunks, quoted
 from tests.graph.harness import WORDS, filler
-from tests.histories import numbered, user
+from tests.histories import IMAGE, numbered, user
 
 COUNTER = tiktoken_counter()
 
@@ -30,6 +30,18 @@ def test_the_reasoning_of_an_answer_is_not_shown() -> None:
     thought = {"type": "thinking", "thinking": "let me see"}
     assert quoted(AIMessage([thought, {"type": "text", "text": "four"}])).splitlines()[1:-1] == ["four"]
     assert "let me see" not in quoted(AIMessage([thought]))
+
+
+def test_media_are_named_by_their_kind() -> None:
+    """A message that holds nothing else is no empty message; encrypted data is not named."""
+    recording = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    secret = {"type": "reasoning", "encrypted_content": "QUJD" * 100}
+    for message in (HumanMessage([IMAGE, recording]), ToolMessage([IMAGE, recording], tool_call_id="c")):
+        assert quoted(message).splitlines()[1:-1] == ["[image]", "[audio]"]
+    drawn = AIMessage(
+        [{"type": "text", "text": "here"}, secret, {"type": "image_generation_call", "result": "iVBORw0KGgo" * 40}]
+    )
+    assert quoted(drawn).splitlines()[1:-1] == ["here", "[image]"]
 
 
 def test_chunks_hold_as_many_messages_as_fit() -> None:

@@ -149,7 +149,10 @@ def test_the_old_part_is_what_leaves_but_for_the_earlier_summary() -> None:
         (SystemMessage("hello"), '<message role="system">\nhello\n</message>'),
         (result("a", "hello"), '<message role="tool" name="read">\nhello\n</message>'),
         (AIMessage([THOUGHT, {"type": "text", "text": "hello"}]), '<message role="assistant">\nhello\n</message>'),
-        (HumanMessage([{"type": "text", "text": "hello"}, IMAGE]), '<message role="user">\nhello\n</message>'),
+        (
+            HumanMessage([{"type": "text", "text": "hello"}, IMAGE]),
+            '<message role="user">\nhello\n[image]\n</message>',
+        ),
         (
             asks("a", text="looking", path="x<y"),
             '<message role="assistant">\nlooking\n<call>read({"path": "x&lt;y"})</call>\n</message>',
