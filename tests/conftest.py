@@ -15,6 +15,7 @@ from hypothesis import settings
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import connections, tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
+from tests.full import FULL
 from tests.shared_data import recordings_found
 
 settings.register_profile("untimed", settings(), deadline=None)
@@ -28,7 +29,7 @@ KINDS = ("memory", *SHARED)
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
 PURE_FOLDERS = ("tests/nodes",)
 DATABASE_FIXTURES = frozenset(
-    {"database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
+    {"database", "database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
 )
 
 
@@ -160,10 +161,10 @@ def database_url(request: pytest.FixtureRequest, session_url: Callable[[str], st
     return "memory" if request.param == "memory" else session_url(request.param)
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """Open a database with its tables; tests keep apart by their thread ids."""
-    with Database.open(database_url) as opened:
+@pytest.fixture(params=KINDS if FULL else ("sqlite",))
+def database(request: pytest.FixtureRequest, session_url: Callable[[str], str]) -> Iterator[Database]:
+    """Open a database with its tables, of every kind in a full run; tests keep apart by their thread ids."""
+    with Database.open("memory" if request.param == "memory" else session_url(request.param)) as opened:
         opened.setup()
         yield opened
 

@@ -10,9 +10,8 @@ import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from tests.checkpoint.contract.known import HANGS, KNOWN_FAILURES
-from tests.checkpoint.contract.savers import OURS, SAVERS, Kind, Saver
+from tests.checkpoint.contract.savers import SAVERS, USUAL, Kind, Saver
 from tests.conftest import server_database
-from tests.full import FULL
 
 Opened = Callable[..., Any]
 
@@ -88,22 +87,19 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return known(request)
 
 
-@pytest.fixture(params=marked(each for each in SAVERS if each.detects and (FULL or each.local)), ids=str)
+@pytest.fixture(params=marked(each for each in SAVERS if each.detects), ids=str)
 def detecting_kind(request: pytest.FixtureRequest) -> Kind:
-    """Return each kind of saver that notices a change in place; on a server in a full run only.
-
-    Changes are detected in the messages in memory, before any statement is built.
-    """
+    """Return each kind of saver that notices a change in place."""
     return known(request)
 
 
-@pytest.fixture(params=[each for each in OURS if each.detects], ids=str)
+@pytest.fixture(params=[each for each in USUAL if each.detects], ids=str)
 def our_detecting_kind(request: pytest.FixtureRequest) -> Kind:
     """Return each kind of saver of ours that notices a change in place."""
     return known(request)
 
 
-@pytest.fixture(params=OURS, ids=str)
+@pytest.fixture(params=USUAL, ids=str)
 def our_kind(request: pytest.FixtureRequest) -> Kind:
     """Return each kind of saver of ours."""
     return known(request)

@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Keyring, SQLAlchemySaver
+from tests.full import FULL
 
 Saver = BaseCheckpointSaver[Any]
 Opens = Callable[..., AbstractContextManager[Any]]
@@ -243,5 +244,11 @@ PEERS = [
         prunes=True,
     ),
 ]
-SAVERS = [*OURS, *(PEERS if os.environ.get("COMPACTION_PEERS") else ())]
+USUAL = (
+    OURS
+    if FULL
+    else [each for each in OURS if str(each) in {"SQLAlchemySaver-sqlite", "AsyncSQLAlchemySaver-postgresql"}]
+)
+"""The savers that a default run tries: one of each class, on a database with one writer and on one with many."""
+SAVERS = [*USUAL, *(PEERS if os.environ.get("COMPACTION_PEERS") else ())]
 """The savers that the contract is run against; LangGraph's own only where `make peers` asks for them."""

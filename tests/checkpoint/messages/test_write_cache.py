@@ -10,16 +10,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages import encode
-from langgraph_compaction.checkpoint.messages import write_cache as memory
 from langgraph_compaction.checkpoint.messages.change_detection import (
     ContentTracker,
     IdentityTracker,
     Tracker,
-    observe,
 )
-from langgraph_compaction.checkpoint.messages.message_codec import dumps, loads, matches_bytes
+from langgraph_compaction.checkpoint.messages.message_codec import dumps, loads
 from langgraph_compaction.checkpoint.messages.message_store import prepare
-from langgraph_compaction.checkpoint.messages.write_cache import RUNNING_S, SerializedMessage, WriteCache, _Thread
+from langgraph_compaction.checkpoint.messages.write_cache import RUNNING_S, WriteCache
 from tests.checkpoint.contract.steps import Steps, where
 from tests.checkpoint.remembering import (
     Remember,
@@ -35,46 +33,6 @@ from tests.checkpoint.samples import talk
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
-def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: type[Tracker]) -> None:
-    """A list that grew, was cut or branched off is known as far as it holds the same objects."""
-    messages = talk(9)
-    there(cache := WriteCache(4, how), messages)
-    assert shared(cache, [*messages, *talk(1, start=9)]) == 9
-    assert shared(cache, messages[:4]) == 4
-    assert shared(cache, [*messages[:5], *talk(1, start=20), *messages[6:]]) == 5
-    assert shared(cache, messages[1:]) == 0
-    assert shared(cache, []) == 0
-    assert shared(cache, messages, "another thread") == 0
-
-
-def test_few_prepared_messages_are_kept() -> None:
-    """They are needed for a moment only, and not at all where nothing is to be remembered."""
-    messages = talk(20)
-    for size, kept in ((1, 8), (0, 0)):
-        cache = WriteCache(size)
-        for message in messages:
-            cache.remember_serialized(SerializedMessage(message, observe(message), prepare(message)))
-        found = [cache.find_serialized(message) is not None for message in messages]
-        assert found == [False] * (20 - kept) + [True] * kept
-
-
-def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
-    """Of the many lists of a growing conversation one is held, and another list stays beside it."""
-    messages, other = talk(3), talk(2, start=20)
-    cache = remembered(messages)
-    cache.remember_list("t", known(other))
-    before = cache.find_prefix("t", messages)
-    assert before is not None
-    cache.remember_list("t", known([*messages, *talk(1, start=3)], first=5), before[0])
-    assert len(cache._threads["t"].lists) == 2
-    found = cache.find_prefix("t", messages)
-    assert found is not None
-    assert (found[0].runs, found[1]) == (((5, 4),), 3)
-    assert shared(cache, other) == 2
-
-
-@pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 def test_no_list_is_kept_alive(there: Remember, how: type[Tracker]) -> None:
     """A conversation that nobody has any more leaves none of its messages behind, and is forgotten by the next."""
     messages = talk(5)
@@ -86,39 +44,6 @@ def test_no_list_is_kept_alive(there: Remember, how: type[Tracker]) -> None:
     there(cache, other := talk(2, start=20))
     thread = cache._threads["t"]
     assert [one.first() for one in (*thread.lists, *thread.reads)] == [other[0]]
-
-
-def test_a_shorter_list_of_the_same_messages_does_not_hide_the_longer() -> None:
-    """Two channels may hold the same messages, one of them only some."""
-    messages = talk(9)
-    for channels in ((messages, messages[:3]), (messages[:3], messages)):
-        cache = WriteCache(4)
-        for one in channels:
-            just_read(cache, one)
-        assert [shared(cache, one) for one in (messages[:3], messages, messages[:3], messages)] == [3, 9, 3, 9]
-
-
-def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
-    """A shorter list that was stored later is not the best there is."""
-    messages = talk(5)
-    cache = remembered(messages)
-    cache.remember_list("t", known([messages[0], *talk(1, start=20)], first=7))
-    found = cache.find_prefix("t", messages)
-    assert found is not None
-    assert (found[0].runs, found[1]) == (((0, 5),), 5)
-
-
-def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After that it is known by what it looked like."""
-    asked: list[BaseMessage] = []
-    monkeypatch.setattr(
-        memory, "matches_bytes", lambda message, seen: asked.append(message) or matches_bytes(message, seen)
-    )
-    messages = talk(5)
-    just_read(cache := WriteCache(4), messages)
-    for _ in range(3):
-        assert shared(cache, messages) == 5
-        assert asked == messages
 
 
 def test_what_is_held_is_bounded() -> None:
@@ -162,36 +87,6 @@ def test_what_is_forgotten_is_not_known() -> None:
     assert cache.find_message("t", messages[0]) is None
 
 
-@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
-def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Tracker]) -> None:
-    """What is kept of a list is added to by the first that grows from all of it, and copied for any other."""
-    messages, others = talk(5), talk(9, start=20)
-    cache = remembered(messages, how=how)
-    before = cache.find_prefix("t", messages)
-    assert before is not None
-    for number, start in enumerate((5, 5, 2)):
-        branch = [*messages[:start], *others[3 * number : 3 * number + 3]]
-        looks = cache.extend_tracker((before[0], start), branch[start:], list(map(observe, branch[start:])))
-        alone = WriteCache(1, how)
-        alone.remember_list("t", before[0]._replace(length=len(branch), tracker=looks))
-        assert shared(alone, [*branch, others[8]]) == len(branch)
-        assert shared(alone, [*branch[:-1], messages[4]]) == len(branch) - 1
-    assert len(before[0].tracker) == 8
-    assert shared(cache, [*messages, *others]) == 5
-
-
-@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
-def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[Tracker]) -> None:
-    """A page that shows old states of a thread costs its running graph nothing of what is known of its own."""
-    messages = talk(5)
-    cache = remembered(messages, how=how)
-    shown = [talk(5, start=10 * number) for number in range(1, 9)]
-    for states in shown:
-        just_read(cache, states)
-    assert shared(cache, messages) == 5
-    assert [shared(cache, states) for states in shown[4:]] == [5] * 4
-
-
 class Turns:
     """Conversations of `length` messages in a cache with a clock of its own."""
 
@@ -224,18 +119,6 @@ def turns(size: int = 1_024, most: int = 2**30, length: int = 20, how: type[Trac
     """Return turns in a new cache."""
     clock = [0.0]
     return Turns(WriteCache(size, how, max_bytes=most, clock=lambda: clock[0]), clock, length)
-
-
-@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
-@pytest.mark.parametrize("limits", [{"size": 3}, {"most": 40_000}])
-def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], how: type[Tracker]) -> None:
-    """Sixty turns that take their turns put ten times each: none is forgotten, the limits give way."""
-    there = turns(**limits, how=how)
-    names = [f"t{number}" for number in range(60)]
-    for _ in range(10):
-        for name in names:
-            there.put(name)
-    assert there.known() == names
 
 
 @pytest.mark.parametrize("limits", [{"size": 8}, {"most": 150_000}])
@@ -271,18 +154,6 @@ def test_what_ended_turns_knew_is_forgotten() -> None:
     oldest.end("ended")
     oldest.put("first")
     assert [*oldest.cache._threads] == ["first"]
-
-
-def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many turns run, each change looks at the same few threads."""
-    there = turns(size=2)
-    for number in range(200):
-        there.put(f"t{number}")
-    asked: list[_Thread] = []
-    is_in_use = _Thread.in_use
-    monkeypatch.setattr(_Thread, "in_use", lambda thread: asked.append(thread) or is_in_use(thread))
-    there.put("t0")
-    assert 0 < len(asked) <= 4
 
 
 def test_single_messages_are_not_kept_alive() -> None:
