@@ -42,8 +42,10 @@ TITLES: Mapping[str, str] = {
 MIN_CUT = 8
 """Minimum number of tokens kept of a text that is cut; if fewer tokens fit, the text is left out."""
 
-_PLACES = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-path", "objects")
-_PLACES += ("--show-object-format",)
+_PLACES = (
+    *("--show-toplevel", "--absolute-git-dir"),
+    *("--path-format=absolute", "--git-path", "objects", "--show-object-format"),
+)
 _STATISTICS = ("--stat", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 _CONFIG = "[core]\nrepositoryformatversion = 1\n[extensions]\nobjectformat = {}\n"
 
