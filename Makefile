@@ -77,9 +77,9 @@ test-oldest test-newest:
 	$(PYTHON) -m tests.versions.run $(@:test-%=%)
 
 # Both and the pinned versions on each Python that is on PATH or in pyenv's folder (PYTHONS=3.12,3.13 chooses), and the
-# type checkers for each supported version of Python. Writes benchmarks/results/matrix.json.
+# type checkers for each supported version of Python.
 matrix: $(STAMPS)/dev
-	$(PYTHON) -m tests.versions.run oldest pinned newest types --python $${PYTHONS:-every} --keep
+	$(PYTHON) -m tests.versions.run oldest pinned newest types --python $${PYTHONS:-every}
 
 # Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an
 # hour. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL. Writes benchmarks/results/foreign.json.
@@ -152,7 +152,7 @@ bench-model-use: $(STAMPS)/bench
 	PYTHONPATH=benchmarks $(BIN)/python -m benchmarks.model_use $(BENCH)
 
 # Random conversations under every preset, several writers, killed runs and savers, with faults of model, summarizer,
-# records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
+# records and checkpointer, for MINUTES. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
 soak: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak --minutes $${MINUTES:-60} --first $${SEED:-0}
 
@@ -161,7 +161,7 @@ poisoned: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak.poisoned --engine $${ENGINE:-100000} --graph $${GRAPH:-5000} --minutes $${MINUTES:-600}
 
 # Turns, edits, forks, deaths of processes and outages of the summarizer in any order, around summaries that are prepared
-# ahead, without a graph and through one; writes benchmarks/results/schedules.json.
+# ahead, without a graph and through one.
 schedules: $(STAMPS)/dev
 	$(BIN)/python -m tests.graph.schedules $${ENGINE:-100000} $${SEED:-0} $${MINUTES:-600}
 	$(BIN)/python -m tests.graph.graph_schedules $${GRAPH:-5000} $${SEED:-0} $${MINUTES:-600}

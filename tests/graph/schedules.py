@@ -46,7 +46,6 @@ from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryTimeoutError
 from langgraph_compaction.nodes.state import CompactionState
 from tests.fakes import ScriptedModel
-from tests.kept_results import RESULTS, keep, origin
 
 WORDS = TextCounter("words", lambda text: text.count(" ") + 1)
 SETTINGS = CompactionSettings(
@@ -456,11 +455,11 @@ Ends = Iterable[tuple[str | None, str]]
 
 
 def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> None:
-    """Play schedules while there is time, and write what they came to; `ends_of` plays the schedule of a seed."""
+    """Play schedules while there is time, and print what they came to; `ends_of` plays the schedule of a seed."""
     logging.disable()
     count, first, minutes = map(float, [*given, *("0", "inf")[len(given) - 1 :]])
     ends, red, played = Counter[str](), list[int](), 0
-    began, made = time.monotonic(), origin()
+    began = time.monotonic()
     for seed in range(int(first), int(first + count)):
         if time.monotonic() - began > minutes * 60:
             break
@@ -472,7 +471,6 @@ def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> Non
             sys.stdout.write(f"seed {seed}\n{traceback.format_exc()}")
     row = {"name": name, "first": int(first), "played": played, "red": red, "ends": dict(ends.most_common())}
     sys.stdout.write(f"{row}\n")
-    keep(RESULTS / "schedules.json", [{**row, **made}], "name")
     sys.exit(bool(red))
 
 

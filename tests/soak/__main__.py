@@ -2,29 +2,23 @@
 
 Each round plays one game on one database with a seed of its own, which is printed. A red round does not end the
 soak: it is printed with its traceback, and the exit code is 1. `--first N --rounds 1` repeats the round with seed N,
-and `--shrink` looks for the smallest random conversation that is red. The result of the whole is written into
-benchmarks/results/soak.json, with date and commit.
+and `--shrink` looks for the smallest random conversation that is red.
 """
 
 import argparse
 import json
 import logging
 import os
-import subprocess
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from pathlib import Path
 
 from benchmarks.two_writers import database_of
 from tests.soak.games import GAMES
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / "soak.json"
 SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 DATABASES = ("sqlite", *SERVERS)
 
@@ -51,14 +45,8 @@ def play_round(seed: int, tally: Counter[str], *, shrink: bool = False) -> str |
     return red
 
 
-def commit() -> str:
-    """Return the commit of the project that is played, or an empty text where there is no repository."""
-    named = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return named.stdout.strip()
-
-
 def main() -> None:
-    """Play rounds until the time is over, and write the result."""
+    """Play rounds until the time is over, and print the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rounds", type=int, default=10**9)
@@ -73,8 +61,6 @@ def main() -> None:
             red.append(seed)
         seed += 1
     result = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit(),
         "minutes": round((time.monotonic() - started) / 60, 1),
         "seeds": [options.first, seed - 1],
         "databases": [name for name in DATABASES if name not in SERVERS or os.environ.get(SERVERS[name])],
@@ -87,9 +73,7 @@ def main() -> None:
         },
         "red": red,
     }
-    text = json.dumps(result, indent=1)
-    RESULTS.write_text(f"{text}\n", encoding="utf-8")
-    print(text)  # noqa: T201
+    print(json.dumps(result, indent=1))  # noqa: T201
     sys.exit(bool(red))
 
 
