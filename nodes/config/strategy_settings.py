@@ -84,8 +84,9 @@ class StrategySettings(Frozen):
     whole. A tool block is an assistant message with tool calls, together with the results of these calls."""
 
     tool_blocks_keep_unread: bool = Field(default=True, title="tool_blocks: keep unread results whole")
-    """Do not shorten tool results that the model has not read yet, if they fit together with the tool blocks and the
-    rounds that the strategy keeps."""
+    """Whether tool results that the model has not read yet stay whole. If they do not fit into the limit together
+    with what else has to stay, they are shortened to the room that is left, to their beginnings and ends. If false,
+    they are shortened as all other results."""
 
     tool_call_threshold: PositiveInt = Field(default=500, title="tool_blocks: longest call (tokens)")
     """The arguments of a kept tool call are shortened if they have more than this number of tokens."""

@@ -1,6 +1,6 @@
 """Shorten (clip) the fields of a tool block. Arguments remain a dict; results and texts keep their beginning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.checkpoint.patterns import Match, Pattern
 
 from ..text.nested_texts import map_texts, nested_texts
+from ..text.quoting import ELLIPSIS
 from .message_marks import MARK, marks
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, joined_texts, media_of
 
@@ -46,30 +47,46 @@ def _end(line: Pattern, text: str) -> int:
     return found.start() if found else len(text)
 
 
-def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
+def clipped_text(text: str, keep: int, counter: TokenCounter, *, ends: bool = False) -> str:
     """Return a text's first `keep` tokens and a marker line with the original size.
 
-    The marker of a text that was clipped before keeps the size that the text had before its first clip.
+    With `ends`, half of the tokens are kept of the text's beginning, and as many characters of its end. The marker
+    of a text that was clipped before keeps the size that the text had before its first clip.
     """
     earlier = _at_end(_MARKER, text)
     original = int(earlier[1]) if earlier else counter.text(text)
     body = text[: earlier.start()] if earlier else text
-    return f"{counter.head(body, keep)}\n[TRUNCATED original~{original} tokens]"
+    kept = both_ends(body, keep, counter) if ends else counter.head(body, keep)
+    return f"{kept}\n[TRUNCATED original~{original} tokens]"
+
+
+def both_ends(text: str, keep: int, counter: TokenCounter) -> str:
+    """Return the beginning of a text, which has half of `keep` tokens, and as many characters of its end."""
+    head = counter.head(text, max(1, keep // 2))
+    tail = text[max(len(head), len(text) - len(head)) :]
+    return f"{head}\n{ELLIPSIS}\n{tail}"
 
 
 def clip_result(
-    message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
+    message: ToolMessage,
+    *,
+    threshold: int,
+    keep: int,
+    counter: TokenCounter,
+    recall: bool = False,
+    ends: bool = False,
 ) -> ToolMessage:
     """Return the result with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
     Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
-    With `recall` a last line names the handle, the hash by which the tool `recall` returns the original.
+    With `recall` a last line names the handle, the hash by which the tool `recall` returns the original. With `ends`
+    the text's beginning and end stay, else its beginning.
     """
     media, text = media_of(message), joined_texts(message)
     size = counter.text(text)
     if size + sum(one.tokens for one in media) <= threshold:
         return message
-    short = clipped_text(text, keep, counter) if size > threshold else text
+    short = clipped_text(text, keep, counter, ends=ends) if size > threshold else text
     content = f"[{len(media)} media blocks are in the archive]\n{short}" if media else short
     clipped = _shortened(message, {"content": content})
     return with_recall_handle(clipped) if recall else clipped
@@ -167,7 +184,7 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
     arguments: dict[str, Any] = call["args"]
     if _size(arguments, counter) <= threshold:
         return call
-    share = _share([counter.text(leaf) for leaf in nested_texts(arguments)], keep)
+    share = even_share([counter.text(leaf) for leaf in nested_texts(arguments)], keep)
 
     def shorten(leaf: str) -> str:
         return leaf if counter.text(leaf) <= share else clipped_text(leaf, share, counter)
@@ -182,7 +199,7 @@ def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
     return counter.text(arguments_json(arguments))
 
 
-def _share(sizes: list[int], keep: int) -> int:
+def even_share(sizes: Collection[int], keep: int) -> int:
     """Return the size to which texts of these `sizes` are cut, so that they have about `keep` tokens together.
 
     It is the largest such size: shorter texts stay whole, and the tokens that they do not use go to the longer ones.

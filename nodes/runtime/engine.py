@@ -27,7 +27,7 @@ from ..selection.hiding import hide_oldest
 from ..selection.oversize_step import forced
 from ..selection.selector import Choice, Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
-from ..selection.strategy_chain import choose
+from ..selection.strategy_chain import choose, shortened
 from ..summary.chunks import old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import DigestSummarizer
@@ -248,8 +248,9 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
 
     If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
     everything is better than the notice of the last level. If even this is not possible and the request cannot be
-    sent as it is, no tokens are reserved for the user's rules, and tool blocks that the model has not read yet are
-    removed too. A user message that the model has not read is shortened only if the last level does so too.
+    sent as it is, results that the model has not read yet are shortened to the room that is left, and at last their
+    tool blocks are removed too. A user message that the model has not read is shortened only if the last level does
+    so too.
     """
     selector = call.selector(messages)
     if call.prepared is not None:
@@ -261,6 +262,7 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
         chosen = (
             choose(selector, goal, call.strategies)
             or choose(selector, wide, call.strategies)
+            or shortened(selector, wide if goal.before > call.sizes.limit else goal, call.strategies)
             or forced(selector, wide)
         )
         if chosen is not None and selector.shortens_input(chosen) and _is_kept_at_last(selector, goal):

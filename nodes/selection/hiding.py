@@ -12,8 +12,8 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
 
     Rounds that the settings protect may be dropped too. Earlier summaries are dropped first, because the new one
     replaces them. System messages, pins, the unanswered user message and unread results stay. If the request does not
-    fit and cannot be sent as it is, unread tool blocks are dropped too. If the request is still too large, the gate
-    refuses the result.
+    fit and cannot be sent as it is, unread results are shortened, then unread tool blocks are dropped too. If the
+    request is still too large, the gate refuses the result.
     """
     messages, chosen = selector.view.messages, selector.settings
     everything = frozenset(range(len(messages)))
@@ -33,8 +33,9 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
         clip = selector.tight_clip(everything - drop, drop, goal)
     found = selector.selection(demand, drop, clip, floor=0)
     notice = demand.summary if drop else 0
-    fits = found.tokens + notice <= demand.ceiling
-    return found if fits else forced(selector, demand) or found
+    if found.tokens + notice <= demand.ceiling or not demand.must_fit:
+        return found
+    return selector.shorten_unread(found, demand.ceiling - notice) or forced(selector, demand) or found
 
 
 def _units(selector: Selector) -> list[frozenset[int]]:

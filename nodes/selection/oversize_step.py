@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from ..conversation.clipping import with_clipped_text
+from ..conversation.clipping import both_ends, with_clipped_text
 from ..conversation.tokens import joined_texts
 from ..digest.digest import digest
 from ..digest.entry import Section
 from ..text.quoting import ELLIPSIS
 from .selector import MIN_PREVIEW, Choice, Demand, Selection, Selector
-from .strategy_chain import fitting
+from .strategy_chain import fitting, tokens_of_summary
 
 _MARKER = 24
 """Number of tokens of a shortened input's marker lines and of the signs between its parts."""
@@ -25,9 +25,21 @@ _EXTRACTED: tuple[Section, ...] = ("Rules", "Facts")
 def forced(selector: Selector, demand: Demand) -> Selection | None:
     """Return a selection that keeps only what must stay, for a request that cannot be sent otherwise.
 
-    `None` if `Demand.must_fit` is false or if nothing fits.
+    Results that the model has not read are shortened before their step is dropped. `None` if `Demand.must_fit` is
+    false or if nothing fits.
     """
-    return fitting(selector, demand, _all_resorts(selector, demand)) if demand.must_fit else None
+    if not demand.must_fit:
+        return None
+    tried = (_fitted(selector, demand, choice) for choice in _all_resorts(selector, demand))
+    return next(filter(None, tried), None)
+
+
+def _fitted(selector: Selector, demand: Demand, choice: Choice) -> Selection | None:
+    if whole := fitting(selector, demand, [choice]):
+        return whole
+    found = selector.resolve(demand, choice)
+    need = tokens_of_summary(demand, choice, found, shortens=True)
+    return selector.shorten_unread(found, demand.ceiling - need)
 
 
 def _all_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
@@ -62,12 +74,11 @@ def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) 
     If beginning and end together exceed `tokens`, only the beginning stays.
     """
     counter = selector.meter.counter
-    head = counter.head(text, max(1, tokens // 4))
-    tail = text[max(len(head), len(text) - len(head)) :]
-    ends = f"{head}\n{ELLIPSIS}\n{tail}"
+    ends = both_ends(text, tokens // 2, counter)
     left = tokens - counter.text(ends)
     if left < 0:
         return with_clipped_text(message, counter.head(text, tokens), counter, recall=selector.settings.recall)
+    head, _, tail = ends.partition(f"\n{ELLIPSIS}\n")
     between = HumanMessage(text[len(head) : len(text) - len(tail)])
     made = digest([between], budget=left, counter=counter, sections=_EXTRACTED, beside=[HumanMessage(ends)])
     short = f"{ends}\n{made.text}" if made.text else ends

@@ -4,11 +4,12 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from ..config.settings import CompactionSettings
-from ..conversation.clipping import clip_calls, clip_result, clip_text
+from ..conversation.clipping import clip_calls, clip_result, clip_text, even_share
 from ..conversation.item_types import HEADER, is_skill, item_type
 from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.pin_tags import pins_in
@@ -19,6 +20,10 @@ from ..events import Counts
 
 MIN_PREVIEW = 8
 """Smallest number of tokens that a clipped field keeps."""
+_MARKER = 24
+"""Number of tokens of a shortened result beside its text: the message's overhead and the marker lines."""
+_TRIES = 5
+"""How often an unread result is shortened further if its end has more tokens than its beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,13 +334,51 @@ class Selector:
         return {}
 
     def _clippable(self, kept: frozenset[int]) -> list[int]:
-        """Return the indexes of kept messages in tool blocks whose fields may be clipped: all that are not pinned."""
+        """Return the indexes of kept messages in tool blocks whose fields may be clipped to a preview.
+
+        These are all that are not pinned, but for `unread_results`.
+        """
+        whole = self.pinned | self.unread_results
         return [
-            index
-            for block in self.view.blocks
-            for index in block.indexes
-            if index in kept and index not in self.pinned
+            index for block in self.view.blocks for index in block.indexes if index in kept and index not in whole
         ]
+
+    @cached_property
+    def unread_results(self) -> frozenset[int]:
+        """Indexes of results that the model has not read yet and that are shortened only to the room that is left."""
+        if not self.settings.tool_blocks_keep_unread:
+            return frozenset()
+        messages = self.view.messages
+        return frozenset(i for i in self.view.unseen if isinstance(messages[i], ToolMessage)) - self.pinned
+
+    def tokens_unread(self) -> int:
+        """Return the tokens of `unread_results` in a request."""
+        return self.meter.scaled(sum(self._as_sent(self.view.messages[index]) for index in self.unread_results))
+
+    def shorten_unread(self, found: Selection, most: int) -> Selection | None:
+        """Return the selection with `unread_results` shortened so that the request has at most `most` tokens.
+
+        Their beginnings and ends stay; short results stay whole. `None` if even `MIN_PREVIEW` tokens of each are too
+        much, or if none is left.
+        """
+        messages, counter, recall = self.view.messages, self.meter.counter, self.settings.recall
+        sizes = {index: self._as_sent(messages[index]) for index in self.unread_results - found.drop}
+        room = sum(sizes.values()) - self.meter.unscaled(found.tokens - most) - _MARKER * len(sizes)
+        for _ in range(_TRIES if sizes else 0):
+            share = max(MIN_PREVIEW, even_share(sizes.values(), room))
+            clip = dict(found.clip)
+            for index in (index for index, size in sizes.items() if size > share):
+                result = cast("ToolMessage", messages[index])
+                clip[index] = clip_result(
+                    result, threshold=share, keep=share, counter=counter, recall=recall, ends=True
+                )
+            tokens = self.tokens(found.drop, clip)
+            if tokens <= most:
+                return replace(found, clip=clip, tokens=tokens, counts=self.count(found.drop, clip))
+            if share == MIN_PREVIEW:
+                break
+            room -= self.meter.unscaled(tokens - most) + 1
+        return None
 
     def tight_clip(
         self, kept: frozenset[int], drop: frozenset[int], goal: int, *, texts: bool = False

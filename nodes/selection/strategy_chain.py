@@ -19,14 +19,39 @@ def fitting(selector: Selector, demand: Demand, tried: Iterable[Choice]) -> Sele
     fallback: Selection | None = None
     for choice in tried:
         found = selector.resolve(demand, choice)
-        need = demand.summary if choice.summary is None else choice.summary
-        need = need if found.may_be_summarized(demand) else 0
+        need = tokens_of_summary(demand, choice, found)
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
             continue
         if choice.enough is None or found.tokens + need <= choice.enough:
             return found
         fallback = fallback or found
     return fallback
+
+
+def shortened(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
+    """Return a choice in which results that the model has not read are shortened to the room that the rest leaves.
+
+    The rest is that of the first choice that would reach the aim without these results, else that of the last one.
+    `None` if the request can be sent as it is, or if nothing fits.
+    """
+    if not demand.must_fit or not selector.unread_results:
+        return None
+    best: tuple[Selection, int] | None = None
+    for choice in choices(selector, demand, strategies):
+        found = selector.resolve(demand, choice)
+        if _too_many(selector, demand, found):
+            continue
+        best = found, tokens_of_summary(demand, choice, found, shortens=True)
+        if found.tokens - selector.tokens_unread() + best[1] <= demand.aim:
+            break
+    return selector.shorten_unread(best[0], demand.ceiling - best[1]) if best else None
+
+
+def tokens_of_summary(demand: Demand, choice: Choice, found: Selection, *, shortens: bool = False) -> int:
+    """Return the tokens to reserve for a summary; with `shortens`, unread results are still to be shortened."""
+    if found.may_be_summarized(demand) or (shortens and demand.by_model and found.summarize is not False):
+        return demand.summary if choice.summary is None else choice.summary
+    return 0
 
 
 def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:

@@ -214,3 +214,30 @@ def test_settings_of_a_clipped_text_name_the_original() -> None:
     )
     (step,) = [message for message in found if message.id == "step"]
     assert "[TRUNCATED original~1500 tokens]\n[recall: " in step.text
+
+
+@tool
+def read(n: int) -> str:
+    """Read a page of so many words."""
+    return filler(n, "line")
+
+
+@pytest.mark.parametrize("build", builds())
+@pytest.mark.parametrize(
+    ("words", "least"), [(700, 700), (920, 920), (1_100, 700), (3_000, 700)], ids=["small", "fits", "large", "huge"]
+)
+async def test_a_result_that_was_just_read_keeps_what_fits(go: Drive, words: int, least: int, build: str) -> None:
+    """Whole where it fits, else its beginning and its end; once it is answered it may be a short preview."""
+    call = {"name": "read", "args": {"n": words}, "id": "c"}
+    model = ScriptedModel(replies=["noted"] * 3 + [AIMessage("", tool_calls=[call], id="step")] + ["done"] * 9)
+    graph = builds()[build](model, "digest", tools=[read])
+    for turn in ("one", "two", "three", "read it"):
+        await go.invoke(graph, said(turn))
+    _checked(model)
+    (heard,) = [message.text.split() for message in model.received[4] if isinstance(message, ToolMessage)]
+    assert len(heard) >= least
+    assert heard[0] == "line0"
+    assert f"line{words - 1}" in heard
+    await go.invoke(graph, said("and now?"))
+    _checked(model)
+    assert values(graph)["messages"][-1].text == "done"

@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
-from langgraph_compaction.nodes.selection.strategy_chain import choices, choose
+from langgraph_compaction.nodes.selection.strategy_chain import choices, choose, shortened
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (
     asks,
@@ -44,12 +45,39 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
 
 
 def test_unread_results_stay_whole_where_they_fit() -> None:
-    """The model has asked for them; where it is tight, they are clipped like all others."""
-    messages = [*text_rounds(3), user("u"), asks("a"), result("a", " one" * 900)]
+    """The model has asked for them: older rounds leave first; the settings can allow to clip them like all others."""
+    messages = [*text_rounds(20), user("u"), asks("a"), result("a", " one" * 900)]
     size = total(COUNTER, numbered(messages))
     assert selected(messages, demand(size)).clip == {}
-    assert set(selected(messages, demand(size - 1)).clip) == {8}
-    assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {8}
+    found = selected(messages, demand(size - 1))
+    assert (bool(found.drop), found.clip) == (True, {})
+    assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {42}
+
+
+@pytest.mark.parametrize("room", [500, 900, 1_900])
+def test_unread_results_are_shortened_to_the_room_that_is_left(room: int) -> None:
+    """To their beginnings and ends, where the request cannot be sent otherwise; a short result stays whole."""
+    texts = [" ".join(f"{tag}{n}" for n in range(700)) for tag in "xy"]
+    blocks = [asks("a", "b", "c"), result("a", texts[0]), result("b", "short"), result("c", texts[1])]
+    chooser, wanted = selector([*text_rounds(20), user("u"), *blocks]), demand(room, aim=room // 2)
+    assert choose(chooser, wanted) is None
+    assert shortened(chooser, wanted) is None
+    found = shortened(chooser, replace(wanted, must_fit=True))
+    assert found is not None
+    assert room - 5 * wanted.summary < found.tokens <= room - wanted.summary
+    assert set(found.clip) == {42, 44}
+    for index, tag in ((42, "x"), (44, "y")):
+        text = str(found.clip[index].content)
+        assert text.startswith(f"{tag}0 {tag}1 ")
+        assert f"{tag}699\n[TRUNCATED original~" in text
+
+
+def test_unread_results_that_do_not_fit_in_any_length_are_not_shortened() -> None:
+    """Their step then has to leave."""
+    blocks = [asks(*map(str, range(90))), *(result(str(n), " one" * 99) for n in range(90))]
+    chooser = selector([user("u"), *blocks])
+    assert shortened(chooser, replace(demand(900), must_fit=True)) is None
+    assert shortened(selector(text_rounds(3)), replace(demand(900), must_fit=True)) is None
 
 
 def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> None:
@@ -88,7 +116,7 @@ def test_blocks_go_before_rounds_do() -> None:
 
 def test_fields_are_shortened_before_rounds_go() -> None:
     """A single block over the ceiling is cut to what is left."""
-    messages = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000)]
+    messages = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")]
     found = selected(messages, demand(400))
     assert found.floor == 12
     assert set(found.clip) == {24}
@@ -108,7 +136,7 @@ def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
 def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:
     """The largest preview at which the goal is reached, and the smallest where none reaches it."""
     messages = [user("u"), asks("a"), result("a", " one" * 2_000)]
-    chooser = selector(messages)
+    chooser = selector(messages, tool_blocks_keep_unread=False)
     everything = frozenset(range(3))
     for goal in (60, 100, 150):
         clip = chooser.tight_clip(everything, frozenset(), goal)
@@ -145,7 +173,8 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
 @pytest.mark.parametrize(("by_model", "leaves"), [(True, True), (False, False)])
 def test_shortened_messages_are_summarized_by_a_model_only(*, by_model: bool, leaves: bool) -> None:
     """A model's new summary replaces the earlier one; without a model, nothing is summarized."""
-    chooser = selector([summary_message("s", "c"), user("u"), asks("a"), result("a", " one" * 900), user("v")])
+    given = [summary_message("s", "c"), user("u"), asks("a"), result("a", " one" * 900), user("v")]
+    chooser = selector(given, tool_blocks_keep_unread=False)
     clip = chooser.clip(frozenset({2, 3}), 100, 100, 50)
     wanted = Demand(before=10**6, ceiling=10**6, aim=10**6, summary=50, by_model=by_model)
     assert set(clip) == {3}

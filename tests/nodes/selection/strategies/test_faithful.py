@@ -175,7 +175,8 @@ def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int)
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
     """The last three choices fill half of the aim and all of it beside a summary, and all of it without a summary."""
     messages = [*conversation(3)]
-    selector = chooser(messages)
+    settings = FAITHFUL.model_copy(update={"tool_blocks_keep_unread": False})
+    selector = Selector(Transcript(numbered(messages)), settings, Meter(WORDS, 0))
     demand = Demand(before=10**6, ceiling=200, aim=200, summary=40, least=40)
     *_, half, whole, alone = faithful(selector, demand)
     must = selector.untouchable

@@ -74,7 +74,7 @@ def test_less_is_kept_where_one_large_message_takes_the_room() -> None:
     found = selected(messages, large)
     assert found.drop == frozenset(range(7))
     waiting = [*text_rounds(3), user("now?"), asks("a"), result("a", "w " * 900)]
-    found = selected(waiting, large)
+    found = selected(waiting, large, tool_blocks_keep_unread=False)
     assert found.drop == frozenset(range(6))
     assert set(found.clip) == {8}
 
