@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as replaced
+from functools import partial
 from itertools import takewhile
 from threading import Lock
 from typing import Annotated, Any, NotRequired, cast
@@ -60,7 +61,7 @@ from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
 from .exclusive_runs import one_run_at_a_time
-from .model_request import Caller, Request, Response, schemas, with_answer
+from .model_request import Caller, Request, Response, SmallerModelChosen, schemas, with_answer
 from .pending_updates import (
     KEY,
     answer_of,
@@ -207,13 +208,13 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
         """Check the size, compact if a trigger fires, call the model, and check the size again."""
-        return run(self._model_call(request, Caller(request, handler)))
+        return run(self._model_call(request, handler))
 
     async def awrap_model_call(
         self, request: Request, handler: Callable[[Request], Awaitable[Response]]
     ) -> ExtendedModelResponse[Any]:
         """`wrap_model_call`, asynchronously."""
-        step = self._model_call(request, Caller(request, handler))
+        step = self._model_call(request, handler)
         return await arun(step, off_loop=is_long(request.state["messages"]))
 
     @hook_config(can_jump_to=["end"])
@@ -234,13 +235,26 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         """`after_agent`, asynchronously."""
         return await arun(self._agent_end(state, runtime), off_loop=is_long(state["messages"]))
 
-    def _model_call(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
+    def _model_call(self, request: Request, handler: Callable[[Request], Any]) -> Effects[ExtendedModelResponse[Any]]:
+        """Call the handler with a request that fits the model, also one that other middleware chooses later.
+
+        Then the request is made again for the smaller window, and that middleware chooses once more.
+        """
         _refuse_second_summarizer(request.state)
         _refuse_other_memory(request.state)
-        dependencies = self._dependencies_of_call(request, caller.added)
+        model = request.model
+        while True:
+            try:
+                return (yield from self._call_of(request, Caller(request, handler, model)))
+            except SmallerModelChosen as other:
+                model = other.model
+
+    def _call_of(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
+        dependencies = self._dependencies_of_call(request.override(model=caller.bound), caller.added)
         state = {**request.state, "messages": caller.given}
         context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
+        caller.fits = partial(self._fits, context)
         with self._calling():
             context = yield from run_nodes(context, "token_check", among=NODES)
         response = _response(context, caller, view)
@@ -249,6 +263,15 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             update=model_call_update(context, request.state["messages"], caller.given, view)
         )
         return ExtendedModelResponse(model_response=response, command=command)
+
+    def _fits(self, context: NodeContext, model: Model, messages: Sequence[AnyMessage]) -> bool:
+        """Whether a request fits another model's window, by the count for this one; yes if that is not smaller."""
+        window = told_window(model)
+        if window is None or window >= context.sizes.window:
+            return True
+        settings, fixed = self._sized(model, window), context.sizes.fixed
+        sizes = context.dependencies.sizes_for(model, settings, window=window, fixed=fixed)
+        return context.meter.request(messages) <= sizes.limit
 
     @contextmanager
     def _calling(self) -> Generator[None]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast
@@ -11,6 +12,7 @@ from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, T
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
 
 from langgraph_compaction.nodes.state import with_ids
 
@@ -18,11 +20,46 @@ Request = ModelRequest[Any]
 Response = ModelResponse[Any]
 
 
+Fits = Callable[[Any, Sequence[AnyMessage]], bool]
+"""Whether a request with these messages fits the window of a model."""
+
+
+class SmallerModelChosen(GraphBubbleUp):
+    """Other middleware has chosen a model for whose window the request is too large; `model` is this model.
+
+    Middleware that retries or falls back lets it pass, as it lets an interrupt pass: the call has not failed.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+
+class CheckedRequest(ModelRequest[Any]):
+    """A request that is checked again where middleware listed behind ours chooses another model for it."""
+
+    fits: Fits
+
+    @classmethod
+    def of(cls, request: Request, fits: Fits) -> "CheckedRequest":
+        """Return the same request with a check of its size."""
+        checked = cls(**{field.name: getattr(request, field.name) for field in fields(request)})
+        object.__setattr__(checked, "fits", fits)  # a plain assignment warns
+        return checked
+
+    def override(self, **overrides: Any) -> "CheckedRequest":
+        """Return the request with these attributes; raise `SmallerModelChosen` if it is too large for a new model."""
+        model = overrides.get("model")
+        if model is not None and not self.fits(model, self.messages):
+            raise SmallerModelChosen(model)
+        return CheckedRequest.of(super().override(**overrides), self.fits)
+
+
 class Caller(Runnable[Any, Any]):
     """Stands for the request's model, but calls LangChain's handler, so that other middleware sees the call."""
 
-    def __init__(self, request: Request, handler: Callable[[Request], Any]) -> None:
-        self.bound = request.model
+    def __init__(self, request: Request, handler: Callable[[Request], Any], model: Any = None) -> None:
+        self.bound = model or request.model
         """The chat model itself, from which name, window and output limit are read, as from any LangChain binding."""
         self.kwargs = request.model_settings
         """The arguments that LangChain's handler binds to the chat model, such as `max_tokens`."""
@@ -30,6 +67,7 @@ class Caller(Runnable[Any, Any]):
         self.given = with_ids(request.state["messages"], derived=True)
         """The messages of the state, each with an id."""
         self.response = Response(result=[])
+        self.fits: Fits = lambda _model, _messages: True
 
     def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
         """Call the handler and return the model's answer, even if the response holds other messages too."""
@@ -49,7 +87,7 @@ class Caller(Runnable[Any, Any]):
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
         messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
-        return self.request.override(messages=self._as_shown(messages))
+        return CheckedRequest.of(self.request, self.fits).override(messages=self._as_shown(messages))
 
     @cached_property
     def added(self) -> list[AnyMessage]:

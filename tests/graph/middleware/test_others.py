@@ -198,12 +198,14 @@ async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
         await go.invoke(agent(require_confirmation=True, checkpointer=None), full(), {})
 
 
-async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
-    """A smaller one, chosen by other middleware, compacts before it is called; so does a fallback."""
+@pytest.mark.parametrize("place", ["others", "behind"])
+async def test_the_window_follows_the_model_of_the_call(go: Drive, place: str) -> None:
+    """A smaller one, chosen by middleware before ours or behind it, compacts before it is called; so a fallback."""
     large, small = ScriptedModel(replies=["ok"], profile_window=10_000), ScriptedModel(profile_window=500)
     small.name_ = "small"
     switch = {"to": large}
-    graph = agent(large, others=[Changes(lambda r: r.override(model=switch["to"]))], context_window=None)
+    router = [Changes(lambda r: r.override(tools=[]).override(model=switch["to"]))]
+    graph = agent(large, **{place: router}, context_window=None)
     await go.invoke(graph, {"messages": rounds(8)[:-1]})
     assert verdicts(graph) == []
     switch["to"] = small
@@ -211,10 +213,13 @@ async def test_the_window_follows_the_model_of_the_call(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
     assert request_tokens(small.received[0]) <= 500
     broken = ScriptedModel(replies=[RuntimeError("down")], profile_window=10_000)
-    graph = agent(broken, others=[ModelFallbackMiddleware(small)], context_window=None)
+    graph = agent(broken, **{place: [ModelFallbackMiddleware(small)]}, context_window=None)
+    await go.invoke(graph, said("hello"))
+    assert len(broken.received) == 1
     await go.invoke(graph, {"messages": rounds(8)[:-1]})
     assert verdicts(graph) == ["committed"]
     assert request_tokens(small.received[-1]) <= 500
+    assert len(small.received) == 3
 
 
 async def test_the_window_of_the_newest_calls_is_known_after_the_answer(
