@@ -7,7 +7,7 @@ without tools asks for a summary. What it has said is compared with what it is s
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -129,11 +129,11 @@ class StrictServer:
         previous = payload.get("previous_response_id")
         if previous and previous not in self._stored:
             return ["unknown response: the request"]
-        return responses_defects({**payload, "input": [*self._stored.get(previous, ()), *payload["input"]]})
+        return responses_defects({**payload, "input": [*self._stored.get(str(previous), ()), *payload["input"]]})
 
     def _responses(self, payload: dict[str, Any]) -> str:
         text, asked = self._next(payload)
-        given = [*self._stored.get(payload.get("previous_response_id"), ()), *payload["input"]]
+        given = [*self._stored.get(str(payload.get("previous_response_id")), ()), *payload["input"]]
         number = next(self._number)
         said: list[Block] = [{"type": "reasoning", "id": f"rs_{number}", "summary": []}] if self.thinks else []
         if text:
@@ -228,7 +228,7 @@ def _begun(item: Block) -> Block:
 
 
 @contextmanager
-def strict_server(steps: int, **options: Any) -> Iterator[StrictServer]:
+def strict_server(steps: int, **options: Any) -> Generator[StrictServer]:
     """Serve as long as the block runs."""
     strict = StrictServer(steps, **options)
 
@@ -242,7 +242,7 @@ def strict_server(steps: int, **options: Any) -> Iterator[StrictServer]:
             self.end_headers()
             self.wfile.write(body.encode())
 
-        def log_message(self, *_: Any) -> None: ...
+        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 - as the base class has it
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

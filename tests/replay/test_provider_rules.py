@@ -206,7 +206,7 @@ def _signed_twice() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_an_unfinished_turn_begins_with_its_thinking() -> None:
     """With `thinking` enabled, and until the user speaks again."""
-    payload = {"thinking": {"type": "enabled"}, "messages": deepcopy(ANTHROPIC[:3])}
+    payload: dict[str, Any] = {"thinking": {"type": "enabled"}, "messages": deepcopy(ANTHROPIC[:3])}
     payload["messages"][2]["content"].pop()
     assert anthropic_defects(payload) == []
     del payload["messages"][1]["content"][0]
