@@ -31,6 +31,7 @@ def may_run(recorded: str) -> bool:
     return True
 
 
+@cache
 def _place() -> str:
     """Return the start of the system and the namespace in which process numbers are valid; "" if they are unknown."""
     try:
@@ -39,5 +40,6 @@ def _place() -> str:
         return ""
 
 
+_place()  # read when the module is imported: a run may read no file on its event loop
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=owner.cache_clear)
