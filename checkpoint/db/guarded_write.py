@@ -2,8 +2,8 @@
 
 A writer usually locks the thread's row by reading it, inserts rows, saves the thread's row and commits: six round
 trips to the database. A writer that remembers the thread's row needs one round trip: a statement updates the row if
-its counters and its lease are as remembered (compare-and-set), and writes the other rows only if it has updated this
-row. The statement waits for a writer that holds the row's lock, and compares with the row that this writer leaves.
+its stamp is as remembered (compare-and-set), and writes the other rows only if it has updated this row. The statement
+waits for a writer that holds the row's lock, and compares with the row that this writer leaves.
 
 If the thread has no row yet, the statement inserts it, and writes the other rows only if it has inserted this row.
 The bodies of the other rows depend on the thread's key, so the writer first takes a key that its process has
@@ -22,12 +22,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from . import tables
-from .thread_row import COUNTERS, KNOWN_ROWS, SAVED, Thread
+from .thread_row import KNOWN_ROWS, SAVED, Thread
 from .write_recorder import Change, Condition
 
 _REMEMBERED_THREADS = 4_096
 _RESERVED_KEYS = 32
-_COMPARED = (*COUNTERS, "lease", "lease_until")
 _Shape = tuple[tuple[sa.Table, bool, Condition | None, tuple[str, ...]], ...]
 
 
@@ -105,7 +104,7 @@ class ExpectedRow(NamedTuple):
 
 def unchanged(thread: Thread) -> ExpectedRow:
     """Expect the row of a thread as it is now remembered."""
-    return ExpectedRow(is_new=False, values={f"old_{name}": getattr(thread, name) for name in _COMPARED})
+    return ExpectedRow(is_new=False, values={"old_stamp": thread.stamp})
 
 
 def absent(thread: Thread, salt: bytes | None) -> ExpectedRow:
@@ -156,9 +155,9 @@ def _inserted() -> postgresql.Insert:
 def _updated(shape: _Shape) -> sa.Update:
     """Update the row of a thread if it is unchanged, and if no condition of a new row forbids it."""
     row = tables.thread.c
-    same = [row[name].is_not_distinct_from(_typed(row[name], f"old_{name}")) for name in _COMPARED]
+    same = row.stamp == sa.bindparam("old_stamp", type_=row.stamp.type)
     allowed = [~unless(partial(_new_value, number)) for number, (_, _, unless, _) in enumerate(shape) if unless]
-    return sa.update(tables.thread).where(row.id == _KEY, *same, *allowed).values(_parameters(SAVED))
+    return sa.update(tables.thread).where(row.id == _KEY, same, *allowed).values(_parameters(SAVED))
 
 
 def _parameters(names: Iterable[str]) -> dict[str, sa.BindParameter[Any]]:

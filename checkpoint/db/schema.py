@@ -2,16 +2,14 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateColumn
 
 from ..errors import SchemaError
 from . import tables
 from .statements import insert_if_absent
 
-VERSION = 1
+VERSION = 2
 """Version of the tables that this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"
@@ -33,17 +31,6 @@ def create(conn: sa.Connection) -> None:
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
             _accept(found)
-            for younger in (tables.run_lease, tables.prepared):  # than the version
-                younger.create(conn, checkfirst=True)
-            _add_if_missing(conn, tables.checkpoint.c.metadata_hashes)
-
-
-def _add_if_missing(conn: sa.Connection, column: sa.Column[Any]) -> None:
-    """Add a column that is younger than the version; it is NULL in the rows that are there."""
-    table = column.table.name
-    if column.name not in {known["name"] for known in sa.inspect(conn).get_columns(table)}:
-        described = CreateColumn(column).compile(dialect=conn.dialect)
-        conn.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {described}"))
 
 
 def check(conn: sa.Connection) -> None:

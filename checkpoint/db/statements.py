@@ -14,15 +14,16 @@ BINARY_RESULTS = "compaction_binary_results"
 
 T = TypeVar("T")
 _NEW = "new_"
-_CLOCKS = {
+_CLOCKS: dict[str, sa.ColumnElement[float]] = {
     "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
     "postgresql": sa.literal_column("extract(epoch FROM clock_timestamp())::double precision", sa.Double),
+    **dict.fromkeys(("mysql", "mariadb"), sa.literal_column("unix_timestamp(sysdate(6)) + 0e0", sa.Double)),
 }
 
 
 def database_time(dialect: str) -> sa.ColumnElement[float]:
     """Return the seconds since the epoch by the database's clock, on which all processes agree."""
-    return _CLOCKS.get(dialect, sa.literal_column("unix_timestamp(sysdate(6)) + 0e0", sa.Double))
+    return _CLOCKS[dialect]
 
 
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:

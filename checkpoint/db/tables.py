@@ -65,7 +65,7 @@ thread = _table(
     Column("id", Integer, primary_key=True),
     Column("thread_id", Key(512), nullable=False, unique=True),
     Column("next_seq", Long, nullable=False),
-    Column("generation", Integer, nullable=False),  # incremented when message rows are deleted
+    Column("stamp", Long, nullable=False),  # random, new after each write
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
     Column("packed", Long, nullable=False),  # number of blocks of 96 messages

@@ -1,14 +1,21 @@
 """The thread's row: its lock, its counters, its codec and its lease.
 
 Every writer locks this row first, or writes only if the row is as the writer remembers it (see `guarded_write`).
+
+Every write gives the row a new random stamp. What a process remembers of a thread counts only while the row has the
+stamp of the process's own last read or write: counters alone cannot tell, because a replica that takes over, or a
+restored backup, has lost rows, and other rows may have got their numbers.
 """
 
+import secrets
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from itertools import islice
+from itertools import count, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,12 +29,13 @@ from .statements import insert_if_absent
 LONGEST_LEASE_S = 86_400.0
 """Longest lease, in seconds. A lease that ends later than this was written with a wrong clock and counts as ended."""
 
-COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
-SAVED = (*COUNTERS, "lease", "lease_until", "updated_at")
+COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless")
+SAVED = (*COUNTERS, "stamp", "lease", "lease_until", "updated_at")
 _NO_ROWS: Mapping[str, Any] = MappingProxyType(dict.fromkeys(COUNTERS, 0))
 _SALT = "salt"
 _CACHE_KEY = "compaction_threads"
 _CACHED_THREADS = 64
+_KNOWN_STAMPS = 8_192
 KNOWN_ROWS = 64
 
 V = TypeVar("V", int, str)
@@ -53,6 +61,47 @@ def note(known: dict[Any, V], key: Any, value: V) -> None:
         del known[next(iter(known))]
 
 
+class _Generations:
+    """The number under which this process remembers rows of a thread, by the stamp of the thread's row.
+
+    Each number belongs to one stamp at a time, so an older state of the row never gets the number of a newer one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._new = count()
+        self._by_stamp: OrderedDict[int, int] = OrderedDict()
+
+    def of(self, stamp: int) -> int:
+        """Return the number of a stamp; a new one if this process did not read or write the stamp last."""
+        with self._lock:
+            return self._keep(stamp, self._by_stamp.pop(stamp, -1))
+
+    def pass_on(self, before: int, stamp: int, generation: int) -> None:
+        """Give the number of a stamp to the stamp that a write puts in its place."""
+        with self._lock:
+            self._by_stamp.pop(before, None)
+            self._keep(stamp, generation)
+
+    def new(self) -> int:
+        """Return a number that no stamp has."""
+        return next(self._new)
+
+    def _keep(self, stamp: int, generation: int) -> int:
+        self._by_stamp[stamp] = generation if generation >= 0 else self.new()
+        if len(self._by_stamp) > _KNOWN_STAMPS:
+            self._by_stamp.popitem(last=False)
+        return self._by_stamp[stamp]
+
+
+_GENERATIONS = _Generations()
+
+
+def new_stamp() -> int:
+    """Return a random stamp."""
+    return secrets.randbits(62)
+
+
 @dataclass(slots=True)
 class Thread:
     """A thread as one transaction sees it. Callers change the counters in place; `Threads.save` writes them."""
@@ -64,7 +113,7 @@ class Thread:
     next_checkpoint: int
     packed: int
     nameless: int
-    generation: int
+    stamp: int
     lease: str | None
     lease_until: float | None
     updated_at: float
@@ -72,18 +121,26 @@ class Thread:
     added: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """Sequence numbers of messages that this transaction, or one before it, has stored, by their lookup hash."""
     known: KnownRows = field(default_factory=KnownRows)
+    generation: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generation = _GENERATIONS.of(self.stamp)
 
     @property
     def generation_key(self) -> tuple[int, int]:
-        """A value that changes when message rows of the thread are deleted.
+        """A value that changes when message rows of the thread are deleted, or when another process wrote its row.
 
         A cache stores this value with each entry and ignores the entry once the value differs.
         """
         return self.id, self.generation
 
+    def note_new_stamp(self, before: int) -> None:
+        """Note that the row got this stamp after the stamp `before`, by a write of this process."""
+        _GENERATIONS.pass_on(before, self.stamp, self.generation)
+
     def note_deleted_messages(self) -> None:
         """Note that message rows were deleted."""
-        self.generation += 1
+        self.generation = _GENERATIONS.new()
         self.added.clear()
         self.known = KnownRows()
 
@@ -99,7 +156,9 @@ class Threads:
         """Return the thread, created if needed, and lock its row until the transaction ends."""
         if (found := self.find(conn, thread_id)) is not None:
             return found
-        insert_if_absent(conn, tables.thread, {"thread_id": thread_id, "updated_at": self.now(), **_NO_ROWS})
+        insert_if_absent(
+            conn, tables.thread, {"thread_id": thread_id, "updated_at": self.now(), "stamp": new_stamp(), **_NO_ROWS}
+        )
         created = self.find(conn, thread_id)
         if created is None:
             raise RowError(f"the row of thread {thread_id!r} was deleted while it was being written")
@@ -125,6 +184,7 @@ class Threads:
         thread = Thread(
             id=key,
             thread_id=thread_id,
+            stamp=new_stamp(),
             lease=None,
             lease_until=None,
             updated_at=self.now(),
@@ -134,11 +194,12 @@ class Threads:
         return thread, self._encrypt(thread)
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
-        """Write the counters, the lease and the time of this write."""
-        thread.updated_at = self.now()
+        """Write the counters, the lease, the time of this write and a new stamp."""
+        before, thread.stamp, thread.updated_at = thread.stamp, new_stamp(), self.now()
         values = {name: getattr(thread, name) for name in SAVED}
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
+        thread.note_new_stamp(before)
 
     def rotate(self, conn: sa.Connection, thread: Thread) -> int:
         """Encrypt the thread's salt with the current key; return how many rows were changed (0 or 1)."""

@@ -15,7 +15,7 @@ from ..checkpoints.checkpoint_rows import CheckpointRow, follow_parents, full_ro
 from ..compaction import archive, ledger, snapshots
 from ..db import run_leases, tables
 from ..db.statements import chunks
-from ..db.thread_row import Thread
+from ..db.thread_row import Thread, new_stamp
 from ..errors import RowError
 from ..messages import blobs, message_blocks
 from ..messages.decode import references, run_blob_numbers
@@ -191,7 +191,9 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
     for chunk in chunks(sorted(stored - numbers)):
         conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
     thread.note_deleted_messages()
-    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
+    before, thread.stamp = thread.stamp, new_stamp()
+    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(stamp=thread.stamp))
+    thread.note_new_stamp(before)
 
 
 def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:

@@ -14,7 +14,7 @@ from sqlalchemy.pool import Pool
 
 from ..db.database import Database
 from ..db.guarded_write import ExpectedRow, RememberedThreads, ReservedKeys, absent, statement, unchanged
-from ..db.thread_row import CachedThreads, Thread, cache_threads, take_cached_threads
+from ..db.thread_row import CachedThreads, Thread, cache_threads, new_stamp, take_cached_threads
 from ..db.write_recorder import WriteRecorder
 from ..errors import DatabaseError
 from .message_store import MessageStore
@@ -174,12 +174,13 @@ class GroupCommit:
                 others = queue.take()
             for one in others:
                 self._do(recorder, one, threads, {})
-            thread.updated_at = self._store.threads.now()
+            before, thread.stamp, thread.updated_at = thread.stamp, new_stamp(), self._store.threads.now()
             query, values = statement(recorder.changes, expected, thread)
             begun_s = time.perf_counter()
             with self._database.single_statements() as conn:
                 written = conn.execute(query, values).scalar_one()
             if written:
+                thread.note_new_stamp(before)
                 self.remembered.keep(thread)
             taken_s = min(time.perf_counter() - begun_s, _LONGEST_WAIT_S)
             self._statement_s = (self._statement_s + taken_s) / 2

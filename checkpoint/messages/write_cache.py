@@ -49,7 +49,7 @@ The content of the messages is not included.
 
 L = TypeVar("L", bound="StoredList | ReadList")
 GenerationKey = tuple[int, int]
-"""(key, generation) of a thread's row; once the pair changes, cached messages may have been deleted."""
+"""`Thread.generation_key`: once it changes, cached messages may have been deleted."""
 
 
 class StoredList(NamedTuple):

@@ -4,15 +4,11 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import (
     Database,
     SchemaError,
-    SQLAlchemySaver,
 )
-from langgraph_compaction.checkpoint.checkpoints import checkpoint_rows
-from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import CheckpointRow
 from langgraph_compaction.checkpoint.db import schema, tables
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
-from tests.checkpoint.contract.steps import Steps, id_of, ids, where
 from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
 
@@ -78,35 +74,3 @@ def test_a_database_of_another_version_is_refused(empty_url: str, step: int, adv
         for use in (late.setup, late.read().__enter__, late.write().__enter__):
             with pytest.raises(SchemaError, match=advice):
                 use()
-
-
-def test_setup_adds_what_is_younger_than_the_version(empty_url: str) -> None:
-    """A column that the tables do not have yet is added; a filter finds the checkpoints that are older than it."""
-    with SQLAlchemySaver.from_url(empty_url) as saver:
-        saver.setup()
-        with saver.database.write() as conn:
-            conn.execute(sa.DDL(f"ALTER TABLE {tables.checkpoint.name} DROP COLUMN metadata_hashes"))
-        saver.setup()
-        with saver.database.write() as conn:
-            thread = saver.store.thread(conn, "t")
-            old = CheckpointRow(
-                namespace="",
-                number=0,
-                id="old",
-                parent=None,
-                run=None,
-                v=4,
-                ts="then",
-                versions={},
-                seen={},
-                updated=None,
-                values={},
-                rest=None,
-                metadata=saver.serde.dumps_typed({"user": "ann"}),
-            )
-            checkpoint_rows.put(conn, thread, old)
-            thread.next_checkpoint = 1
-            saver.store.threads.save(conn, thread)
-        new = id_of(Steps(saver, "t").put({}, user="ann"))
-        Steps(saver, "t").put({}, user="bob")
-        assert ids(saver.list(where("t"), filter={"user": "ann"})) == [new, "old"]
