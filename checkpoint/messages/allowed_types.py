@@ -22,7 +22,7 @@ def classes_in(allowed: Iterable[Any]) -> set[Name]:
     """
     given = list(allowed)
     found = {one for one in given if isinstance(one, tuple)}
-    found.update(_name(one) for one in given if isinstance(one, type) and not is_typeddict(one))
+    found.update(name_of(one) for one in given if isinstance(one, type) and not is_typeddict(one))
     todo, seen = [one for one in given if not isinstance(one, tuple)], list[Any]()
     while todo:
         kind = todo.pop()
@@ -31,7 +31,7 @@ def classes_in(allowed: Iterable[Any]) -> set[Name]:
         seen.append(kind)
         todo.extend(_within(kind))
         if isinstance(kind, type) and _is_value(kind):
-            found.add(_name(kind))
+            found.add(name_of(kind))
     return found - SAFE_MSGPACK_TYPES
 
 
@@ -41,14 +41,14 @@ def _within(kind: Any) -> Iterator[Any]:
     for inside in (get_origin(kind), getattr(kind, "__supertype__", None), getattr(kind, "__value__", None)):
         if inside is not None:
             yield inside
-    if isinstance(kind, type) and _name(kind) not in SAFE_MSGPACK_TYPES:
+    if isinstance(kind, type) and name_of(kind) not in SAFE_MSGPACK_TYPES:
         yield from _fields(kind).values()
 
 
 def _fields(kind: type) -> Mapping[str, Any]:
     if issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
-    if not (is_typeddict(kind) or is_dataclass(kind) or _is_named_tuple(kind)):
+    if not (is_typeddict(kind) or is_dataclass(kind) or is_named_tuple(kind)):
         return {}
     try:
         return get_type_hints(kind, include_extras=True)
@@ -61,12 +61,14 @@ def _fields(kind: type) -> Mapping[str, Any]:
 
 
 def _is_value(kind: type) -> bool:
-    return issubclass(kind, BaseModel | Enum) or is_dataclass(kind) or _is_named_tuple(kind)
+    return issubclass(kind, BaseModel | Enum) or is_dataclass(kind) or is_named_tuple(kind)
 
 
-def _is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+def is_named_tuple(kind: Any) -> bool:
+    """Whether a class is a named tuple."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def _name(kind: type) -> Name:
-    return kind.__module__, kind.__name__
+def name_of(kind: type) -> Name:
+    """Return the module and the name of a class; the name of a class within a class begins with that class."""
+    return kind.__module__, kind.__name__ if "<locals>" in kind.__qualname__ else kind.__qualname__

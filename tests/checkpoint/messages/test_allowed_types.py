@@ -136,7 +136,7 @@ def test_another_process_reads_what_it_allows(tmp_path: Path) -> None:
         structured.agent(Model, saver).invoke(ASKED, CONFIG)
     with (
         SQLAlchemySaver.from_url(url) as saver,
-        pytest.raises(RowError, match=r"allow=\[Model\].*LANGGRAPH_COMPACTION_ALLOW"),
+        pytest.raises(RowError, match=r"allow=\[Wind, Model\].*LANGGRAPH_COMPACTION_ALLOW"),
     ):
         saver.get_tuple(CONFIG)
     done = subprocess.run([sys.executable, "-c", READING, url], capture_output=True, text=True, check=True)
