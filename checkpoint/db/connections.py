@@ -203,7 +203,7 @@ class _Gate:
         self._changed.release()
 
 
-_GATE = _Gate()
+_gate = _Gate()
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def keep_from_fork(engine: sa.Engine, place: str) -> Generator[None]:
             f"{place} was in use while this process was forked, so SQLite cannot use it here: fork outside of "
             'transactions, or start processes by multiprocessing\'s method "spawn"'
         )
-    with _GATE.passed(file):
+    with _gate.passed(file):
         yield
 
 
@@ -235,14 +235,14 @@ def _register_fork_hooks() -> None:
 
 def _close_files() -> None:
     """Close this package's connections to SQLite files, once no other OS thread uses one."""
-    _GATE.close()
+    _gate.close()
     for own in _OWN:
         if own.url.get_backend_name() == "sqlite":
             own.close()
 
 
 def _open_gate() -> None:
-    _GATE.open()
+    _gate.open()
 
 
 def _leave_connections_to_parent() -> None:
@@ -251,9 +251,9 @@ def _leave_connections_to_parent() -> None:
     The inherited pool is kept alive: closing the pool's connections would send messages to the server, or change the
     file, on behalf of the parent process.
     """
-    global _GATE  # noqa: PLW0603 - OS threads that the child does not have may be inside the old one
-    _CUT_OFF.update(file for _, file in _GATE.inside)
-    _GATE = _Gate()
+    global _gate  # noqa: PLW0603 - OS threads that the child does not have may be inside the old one
+    _CUT_OFF.update(file for _, file in _gate.inside)
+    _gate = _Gate()
     for own in _OWN:
         engine = own.get()
         _INHERITED.append(engine.pool)

@@ -386,9 +386,12 @@ def test_a_child_that_is_forked_during_a_write_writes_too(shared_url: str, threa
                 STORE.thread(conn, f"{thread_id}-parent")
                 time.sleep(0.3)  # long enough for the fork
 
+        def work(_: int) -> None:
+            create_thread(database, f"{thread_id}-child")
+
         writer = pool.submit(write)
         assert begun.wait(20)
-        run_together(1, lambda _: create_thread(database, f"{thread_id}-child"))
+        run_together(1, work)
         writer.result(timeout=20)
         assert threads_of(database) >= {f"{thread_id}-parent", f"{thread_id}-child"}
 
