@@ -75,20 +75,21 @@ def clip_result(
     counter: TokenCounter,
     recall: bool = False,
     ends: bool = False,
+    keep_media: bool = False,
 ) -> ToolMessage:
     """Return the result with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
-    Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
-    With `recall` a last line names the handle, the hash by which the tool `recall` returns the original. With `ends`
-    the text's beginning and end stay, else its beginning.
+    Media count towards the threshold, and clipping removes them and adds a line with their number; with `keep_media`
+    they do not count and stay. With `recall` a last line names the handle, the hash by which the tool `recall`
+    returns the original. With `ends` the text's beginning and end stay, else its beginning.
     """
-    media, text = media_of(message), joined_texts(message)
+    media, text = [] if keep_media else media_of(message), joined_texts(message)
     size = counter.text(text)
     if size + sum(one.tokens for one in media) <= threshold:
         return message
     short = clipped_text(text, keep, counter, ends=ends) if size > threshold else text
     content = f"[{len(media)} media blocks are in the archive]\n{short}" if media else short
-    clipped = _shortened(message, {"content": content})
+    clipped = _shortened(message, {"content": _with_text(message.content, short) if keep_media else content})
     return with_recall_handle(clipped) if recall else clipped
 
 

@@ -31,6 +31,8 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
     drop = oldest(bisect_left(range(len(units)), 1, key=reaches_goal))
     if selector.tokens(drop, clip) > goal:
         clip = selector.tight_clip(everything - drop, drop, goal)
+    else:
+        clip = selector.with_newest_media(clip, drop, goal)
     found = selector.selection(demand, drop, clip, floor=0)
     notice = demand.summary if drop else 0
     if found.tokens + notice <= demand.ceiling or not demand.must_fit:

@@ -14,6 +14,7 @@ from ..conversation.item_types import HEADER, is_skill, item_type
 from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.pin_tags import pins_in
 from ..conversation.request import Meter, sendable
+from ..conversation.tokens import media_of
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..errors import SettingsError
 from ..events import Counts
@@ -379,6 +380,33 @@ class Selector:
                 break
             room -= self.meter.unscaled(tokens - most) + 1
         return None
+
+    def with_newest_media(
+        self, clip: Mapping[int, AnyMessage], drop: frozenset[int], goal: int
+    ) -> dict[int, AnyMessage]:
+        """Give the newest clipped results their media back, as many as fit in a request of `goal` tokens.
+
+        So the oldest media leave first.
+        """
+        counter, chosen, kept = self.meter.counter, self.settings, dict(clip)
+        left = goal - self.tokens(drop, clip)
+        for index in sorted(clip.keys() - drop, reverse=True):
+            message = self.view.messages[index]
+            if not isinstance(message, ToolMessage) or not media_of(message):
+                continue
+            whole = clip_result(
+                message,
+                threshold=chosen.tool_result_threshold,
+                keep=chosen.preview_tokens,
+                counter=counter,
+                recall=chosen.recall,
+                keep_media=True,
+            )
+            left -= self.meter.scaled(self._as_sent(whole) - self._as_sent(clip[index]))
+            if left < 0:
+                break
+            kept[index] = whole
+        return {index: new for index, new in kept.items() if new is not self.view.messages[index]}
 
     def tight_clip(
         self, kept: frozenset[int], drop: frozenset[int], goal: int, *, texts: bool = False

@@ -2,7 +2,15 @@ import asyncio
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, trim_messages
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    trim_messages,
+)
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate
 
@@ -18,7 +26,7 @@ from langgraph_compaction.nodes import (
     should_compact,
 )
 from langgraph_compaction.nodes.config.presets import Preset
-from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
+from tests.histories import IMAGE, asks, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count
 
@@ -259,3 +267,16 @@ def test_each_message_is_counted_once() -> None:
     counted.clear()
     compact_messages(found, max_tokens=800, token_counter=mine)
     assert sorted(counted) == sorted((message.id, message.text) for message in found if message.id)
+
+
+@pytest.mark.parametrize(("max_tokens", "left"), [(14_000, 4), (10_000, 2), (6_000, 1)])
+def test_the_oldest_pictures_leave_first(max_tokens: int, left: int) -> None:
+    """Of the results that stay, the newest keep their pictures as far as there is room; all keep their texts."""
+    messages: list[AnyMessage] = []
+    for n in range(9):
+        shown = result(f"c{n}", [{"type": "text", "text": f"screen {n}"}, IMAGE])
+        messages += [user(f"look at {n}"), asks(f"c{n}"), shown, AIMessage(f"seen {n}")]
+    found = compacted([*messages, user("and now?")], max_tokens)
+    results = [message for message in found.new_messages if isinstance(message, ToolMessage)]
+    assert [IMAGE in list(message.content) for message in results] == [False] * (5 - left) + [True] * left
+    assert [f"screen {n}" in message.text for n, message in enumerate(results, 4)] == [True] * 5

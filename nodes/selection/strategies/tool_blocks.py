@@ -27,6 +27,7 @@ def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | Non
     drop = frozenset(range(len(selector.view.messages))) - keep
     within = keep - selector.view.unseen if plan.spare else keep
     clip = selector.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
+    clip = selector.with_newest_media(clip, drop, demand.aim - demand.summary)
     if plan.tight:
         left = selector.resolve(demand, Choice(drop=drop, clip=clip)).drop
         if selector.tokens(left, clip) + demand.summary > demand.aim:

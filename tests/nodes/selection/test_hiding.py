@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.events import Counts
 from langgraph_compaction.nodes.selection.hiding import hide_oldest
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.histories import applied, asks, histories, numbered, pinned, result, text_rounds, user
+from tests.histories import IMAGE, applied, asks, histories, numbered, pinned, result, text_rounds, user
 from tests.invariants import check_request
 
 LONG = " one" * 100
@@ -56,6 +56,16 @@ def test_blocks_leave_whole() -> None:
     found = hidden(messages, 60)
     assert found.drop == {0, 1, 2, 4}
     assert found.counts == Counts(blocks_dropped=1)
+
+
+def test_of_the_pictures_that_stay_the_oldest_leave_first() -> None:
+    """As many as there is room for once their texts fit."""
+    blocks = [
+        m for n in range(4) for m in (asks(f"c{n}"), result(f"c{n}", [{"type": "text", "text": "seen"}, IMAGE]))
+    ]
+    found = hidden([user("u"), *blocks, AIMessage("answer")], 3_600)
+    assert found.drop == set()
+    assert sorted(found.clip) == [2, 4]
 
 
 def test_what_is_protected_stays() -> None:
