@@ -249,7 +249,9 @@ class _Walk:
 
 
 def _in(allowed: object, name: tuple[str, ...]) -> bool:
-    return allowed is True or (isinstance(allowed, set) and name in allowed)
+    module, full, *_ = name
+    by_langgraph = module, full.rpartition(".")[2]  # it leaves out the class around a class
+    return allowed is True or (isinstance(allowed, set) and not allowed.isdisjoint({(module, full), by_langgraph}))
 
 
 def _refusal(names: list[tuple[str, ...]]) -> str:

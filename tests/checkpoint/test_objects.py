@@ -231,6 +231,15 @@ def test_a_model_keeps_which_fields_were_set() -> None:
     assert found.model_dump(exclude_unset=True) == {"a": 1}
 
 
+def test_a_class_within_a_class_is_allowed_by_langgraph_too() -> None:
+    """In its strict mode LangGraph allows the classes of a state's schema, by names of its own."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        allowing = saver.with_allowlist([Ship.Phase])
+        head = Steps(allowing, "t").put({"x": Ship.Phase.LOADED})
+        assert values_of(allowing, head) == {"x": Ship.Phase.LOADED}
+
+
 def local() -> Any:
     """Return an object of a class that no name leads to."""
 
