@@ -1,8 +1,9 @@
 """Turn the messages of the state into a request that every provider accepts, and measure it in tokens.
 
-In a request every call has a result and every result a call, each call id is unique and short, and no message is
+In a request every call has one result and every result a call, each call id is unique and short, and no message is
 empty. Only the request is repaired, never the state. Calls and results are paired by position, because agents may
-reuse call ids. The characters of ids are not changed: some models read the tool's name from them.
+reuse call ids; another result of a call becomes a user message. The characters of ids are not changed: some models
+read the tool's name from them.
 """
 
 import math
@@ -32,8 +33,15 @@ MALFORMED = (
 """Content of the result that a request gets for a call whose arguments are not JSON; `why` quotes the parser's
 error."""
 
+ANOTHER_RESULT = "[another result of the tool call {call}]"
+"""First line of the user message that a request holds for a result whose call has a result already, or is no longer
+in view."""
+
 MAX_ERROR_CHARS = 200
 """Maximum number of characters of the JSON parser's error that `MALFORMED` quotes."""
+
+MAX_NAME_CHARS = 100
+"""Maximum number of characters of a call's id and tool that `ANOTHER_RESULT` names."""
 
 BLANK = "[an empty message]"
 """Content that a request gets for a user message without text."""
@@ -60,11 +68,11 @@ MAX_CALIBRATION = 3.0
 def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
     """Return the messages that a provider is sent for this conversation.
 
-    A call without a result gets a placeholder result, a result that follows later moves next to its call, and results
-    without a call and empty assistant messages are left out. Repeated, missing or overlong call ids, malformed calls
-    and blank texts are repaired. With `join_user_messages` adjacent user messages become one. The given messages are
-    not changed, messages that need no repair are returned as the same objects, and the same conversation always gives
-    the same request.
+    A call without a result gets a placeholder result, a result that follows later moves next to its call, and
+    further results of a call become user messages (`ANOTHER_RESULT`). Empty assistant messages are left out.
+    Repeated, missing or overlong call ids, malformed calls and blank texts are repaired. With `join_user_messages`
+    adjacent user messages become one. The given messages are not changed, messages that need no repair are returned
+    as the same objects, and the same conversation always gives the same request.
     """
     view, sent = Transcript(messages), list[AnyMessage]()
     in_blocks = view.block_of
@@ -90,9 +98,18 @@ def parts(view: Transcript) -> list[list[AnyMessage]]:
 def _part(view: Transcript, index: int) -> Sequence[AnyMessage]:
     if (block := view.block_of.get(index)) is not None:
         return _block(view.messages, block) if index == block.start else ()
-    message = view.messages[index]
-    sent = None if isinstance(message, ToolMessage) else sendable(message)
-    return () if sent is None else (sent,)
+    sent = sendable(view.messages[index])
+    return () if sent is None else (_as_user(sent) if isinstance(sent, ToolMessage) else sent,)
+
+
+def _as_user(result: ToolMessage) -> HumanMessage:
+    """Return a result that answers no call as a message that every provider accepts."""
+    named = " of ".join(filter(None, (result.tool_call_id, result.name)))
+    line = ANOTHER_RESULT.format(call=one_line(named, MAX_NAME_CHARS))
+    content = result.content
+    if isinstance(content, str):
+        return HumanMessage(f"{line}\n{content}", id=result.id)
+    return HumanMessage([{"type": "text", "text": line}, *content], id=result.id)
 
 
 def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:

@@ -136,7 +136,7 @@ class Transcript:
 
     @cached_property
     def orphans(self) -> frozenset[int]:
-        """Indexes of tool results for which no call is found."""
+        """Indexes of tool results for which no call is found, or whose call has a result already."""
         return frozenset(
             index
             for index, message in enumerate(self.messages)
@@ -184,9 +184,10 @@ class Transcript:
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Indexes of messages in tool blocks that the model has not read yet: no assistant message follows them."""
+        """Indexes of calls and results that the model has not read yet: no assistant message follows them."""
         last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
-        return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
+        in_blocks = {index for block in self.blocks if block.end >= last for index in block.indexes}
+        return frozenset({*in_blocks, *(index for index in self.orphans if index > last)})
 
     def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
         """Return (number of calls, number of results) of unread tool blocks in `indexes`; `None` without calls."""

@@ -141,7 +141,7 @@ def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Fi
         (pending, "rejected_pairing", "unanswered_user_message_changed"),
         (selector.pinned, "rejected_pin_lost", "pin_changed"),
         (selector.rounds(floor), "rejected_pairing", "round_floor_broken"),
-        (changed - frozenset(view.block_of), "rejected_pairing", "message_changed"),
+        (changed - frozenset(view.block_of) - view.orphans, "rejected_pairing", "message_changed"),
     ):
         for index in sorted(indexes):
             if index in changed or index not in left:

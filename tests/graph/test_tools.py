@@ -13,6 +13,8 @@ from tests.fakes import ScriptedModel, calls, gpt, usage
 from tests.graph.cli.provider import provider
 from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, standing, steps, values, verdicts
 from tests.graph.middleware import agents
+from tests.invariants import check_request
+from tests.replay.payloads import refused
 
 
 @tool
@@ -188,6 +190,30 @@ async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_f
     sent = model.received[0]
     assert [message.type for message in sent] == ["human", "ai", "tool", "tool", "human"]
     assert [message.tool_call_id for message in sent if isinstance(message, ToolMessage)] == ["call-1", "call-2"]
+
+
+@pytest.mark.parametrize("turns", [0, 12])
+@pytest.mark.parametrize("asks", [True, False])
+async def test_another_result_of_a_call_reaches_the_model(go: Drive, *, asks: bool, turns: int) -> None:
+    """In its place, as a user message that names the call; also after the call has left the view."""
+    made = calls(("export", {}))
+    made.id = "calls"
+    pending = ToolMessage("pending", tool_call_id="call-1", name="export", id="first")
+    graph, model = working("noted")
+    await go.invoke(graph, {"messages": [HumanMessage("go"), made, pending]})
+    for turn in range(turns):
+        await go.invoke(graph, said(filler(100, f"turn{turn}-")))
+    done = ToolMessage("done: MANIFEST-9921", tool_call_id="call-1", name="export", id="second")
+    await go.invoke(graph, {"messages": [done, *([HumanMessage("ready?")] if asks else [])]})
+    sent = model.received[-1]
+    check_request(sent)
+    assert not refused(sent)
+    (heard,) = [message for message in sent if "MANIFEST-9921" in message.text]
+    assert (heard.type, heard.text) == (
+        "human",
+        "[another result of the tool call call-1 of export]\ndone: MANIFEST-9921",
+    )
+    assert sent.index(heard) == len(sent) - 1 - asks
 
 
 async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None:

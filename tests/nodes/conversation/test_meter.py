@@ -28,11 +28,17 @@ def test_what_stays_weighs_what_its_own_request_would(
 
 
 def test_an_interrupted_call_weighs_its_stand_in() -> None:
-    """The weight stands where the block begins; results, orphans and empty turns have none of their own."""
+    """The weight stands where the block begins: its results and empty turns have none; another result has its own."""
     messages = numbered([user("u"), asks("a", "b"), result("a"), user("no"), result("x")])
     stand_in = next(m for m in render(messages) if isinstance(m, ToolMessage) and m.id is None)
     weights = Meter(WORDS, 0).weights(Transcript(messages))
-    assert weights == [5, *[sum(map(WORDS.message, (*messages[1:3], stand_in)))], 0, 5, 0]
+    assert weights == [
+        5,
+        *[sum(map(WORDS.message, (*messages[1:3], stand_in)))],
+        0,
+        5,
+        WORDS.message(render(messages)[-1]),
+    ]
 
 
 def test_a_provider_is_never_thought_to_count_less_than_we_do() -> None:

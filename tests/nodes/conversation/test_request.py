@@ -36,7 +36,7 @@ HEALED: dict[str, tuple[list[AnyMessage], list[Any]]] = {
     "reused id, first late": ([asks("a"), user("u"), asks("a"), result("a"), result("a")], [0, 4, 1, 2, 3]),
     "one id twice": ([asks("a", "a"), result("a"), result("a")], [0, 1, 2]),
     "one id twice, one result": ([asks("a", "a"), result("a")], [0, 1, "a-2"]),
-    "orphans": ([result("x"), user("u"), asks("a"), result("a"), result("a")], [1, 2, 3]),
+    "orphans": ([result("x"), user("u"), asks("a"), result("a"), result("a")], [0, 1, 2, 3, 4]),
     "empty turns": ([user("u"), AIMessage(""), AIMessage([]), AIMessage(" \n"), AIMessage("done")], [0, 4]),
     "meta message between": ([asks("a"), meta("m"), result("a")], [0, 2, 1]),
     "system message between": ([asks("a"), SystemMessage("s"), result("a")], [0, 2, 1]),
