@@ -1,6 +1,6 @@
 """The recorded conversations under the presets beside `selective`, at a quarter and at half of their size.
 
-A full run plays each conversation under two of them, in turn, at one window each; a default run plays each third of
+A full run plays each conversation under two of them, in turn, at one window each; a default run plays each fifth of
 these. `COMPACTION_REPLAY_ALL=1` plays each conversation under all of them and at both.
 """
 
@@ -33,7 +33,7 @@ def turn(place: int, share: int) -> Case:
 SAMPLE = [
     turn(place, share) for share in (25, 50) for place in range(len(EVERY)) if share == 50 or EVERY[place] != NO_ROOM
 ]
-CASES = WHOLE if os.environ.get("COMPACTION_REPLAY_ALL") else part(SAMPLE, 3)
+CASES = WHOLE if os.environ.get("COMPACTION_REPLAY_ALL") else part(SAMPLE, 5)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -11,16 +11,20 @@ import pytest
 from langgraph_compaction.nodes import SettingsError
 from tests.full import part
 from tests.replay.payloads import refused
-from tests.replay.plays import NO_ROOM, PI, SIZES, TAU_BENCH, Case, Play, let_pass, recordings
-from tests.replay.wire import newest_user
+from tests.replay.plays import NO_ROOM, SIZES, TAU_BENCH, Case, Play, let_pass
 
 Played = Callable[[Case], Play]
 
 ALL = [
-    *(Case(file, number, 25) for file, size in SIZES.items() for number in range(size) if (file, number) != NO_ROOM),
-    *(Case(file, number, 50) for file, size in SIZES.items() for number in part(range(size), 3)),
+    *(
+        Case(file, number, 25)
+        for file, size in SIZES.items()
+        for number in part(range(size), 3)
+        if (file, number) != NO_ROOM
+    ),
+    *(Case(file, number, 50) for file, size in SIZES.items() for number in part(range(size), 6)),
 ]
-SAMPLE = [(TAU_BENCH, number) for number in range(0, 100, 10)]
+SAMPLE = [(TAU_BENCH, number) for number in part(range(0, 100, 10), 3)]
 REST = [(file, number) for file, size in SIZES.items() if file != TAU_BENCH for number in range(size)]
 BIASED = [Case(file, number, 25, "-biased") for file, number in [*SAMPLE, *REST]]
 FAILING = [Case(file, number, 25, "-failing") for file, number in [*SAMPLE, *REST]]
@@ -78,12 +82,6 @@ def test_every_request_is_taken_by_the_providers(case: Case, played: Played) -> 
     assert let_pass(found, case.file), Counter(map(str, found))
 
 
-@pytest.mark.parametrize(("file", "size"), SIZES.items(), ids=SIZES)
-def test_every_conversation_of_a_file_is_played(file: str, size: int) -> None:
-    """The files hold as many conversations as are named here."""
-    assert len(recordings(file)) == size
-
-
 def test_what_is_sent_is_what_was_counted(played: Played) -> None:
     """The report tells the largest request to the token; only a model's thinking is counted and not sent."""
     differences = {
@@ -97,33 +95,12 @@ def test_what_is_sent_is_what_was_counted(played: Played) -> None:
 
 def test_only_what_cannot_be_sent_is_refused(played: Played) -> None:
     """The recount finds these inputs to be over the limit, and no others; each was refused once."""
-    assert {case.id: played(case).report.refused_turns for case in ALL if played(case).wire.unavoidable()} == REFUSED
-    assert sum(played(case).report.refused_turns for case in ALL) == len(REFUSED)
-
-
-def test_the_round_floor_yields_where_everything_lies_within_it(played: Played) -> None:
-    """88 tau-bench runs have no more than 12 rounds: there too compactions keep 12 rounds, or fewer by halves."""
-    short = [case for case in TAU_BENCH_QUARTER if _rounds(case) <= 12]
-    assert len(short) == 88
-    floors = sum((played(case).floors for case in short), Counter[int | None]())
-    assert floors.keys() <= {12, 6, 3, 1}
-    assert floors[12] > 100
-    assert sum(floors[floor] for floor in (6, 3, 1)) > 50
-
-
-def test_a_long_session_is_compacted_now_and_then(played: Played) -> None:
-    """The pi session, 88 inputs and 142,000 tokens, needs between 1 and 40 compactions."""
-    counts = [len(played(case).report.attempts) for case in [*ALL, *BIASED] if case.file == PI]
-    assert len(counts) == 3
-    assert all(1 <= count <= 40 for count in counts)
+    refused = {case.id: played(case).report.refused_turns for case in ALL if played(case).wire.unavoidable()}
+    assert refused == {case.id: REFUSED[case.id] for case in ALL if case.id in REFUSED}
+    assert sum(played(case).report.refused_turns for case in ALL) == sum(refused.values())
 
 
 def test_every_window_makes_compactions_necessary(played: Played) -> None:
     """A quarter of it holds no conversation as it is, so that every test tests something."""
     quiet = [case.id for case in ALL if case.share == 25 and not played(case).watcher.closed]
     assert quiet == []
-
-
-def _rounds(case: Case) -> int:
-    """How many inputs of a person a recording has."""
-    return sum(newest_user([message]) is not None for message in recordings(case.file)[case.number].messages)
