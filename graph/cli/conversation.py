@@ -25,6 +25,7 @@ Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[L
 """What happens in a turn, with its kind: a piece of the answer, a tool call as text, or an event."""
 
 LAST_ROWS = 5
+"""Number of rows of the ledger in a status."""
 
 SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent", "PreparationEvent"})
 """Names of the events that the chat shows.
@@ -98,7 +99,8 @@ class Conversation:
         return {"configurable": {"thread_id": self.thread}, "callbacks": [self.stop]}
 
     @property
-    def _thread(self) -> CompactionThread:
+    def compactions(self) -> CompactionThread:
+        """What can be done with the thread's compactions."""
         return CompactionThread(self.graph, self.config)
 
     def say(self, text: str) -> Iterator[Happening]:
@@ -162,27 +164,8 @@ class Conversation:
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
         """Compact the thread now, and yield the outcome: verdict, reason and tokens."""
-        compaction = self._thread.compact(focus=focus)["compaction"]
+        compaction = self.compactions.compact(focus=focus)["compaction"]
         yield "event", {"event": "compact_now", **(compaction.get("last") or {})}
-
-    def undo(self) -> str:
-        """Undo the last compaction; return a sentence that says what came back."""
-        undone = self._thread.undo()
-        return f"Undone: {', '.join(undone.compactions)}. {undone.messages} messages are in view."
-
-    def release(self) -> str:
-        """Allow automatic compactions again; return a sentence that says so."""
-        self._thread.release()
-        return "Automatic compactions are allowed again."
-
-    def recall(self, words: str) -> str:
-        """Return archived messages that match these words, as text."""
-        return self._thread.recall(words)
-
-    def pin(self, text: str) -> str:
-        """Pin a text; return a sentence that says so."""
-        self._thread.pin(text=text)
-        return f"Pinned: {text}"
 
     def status(self) -> Status:
         """Return the status of the thread."""
@@ -191,7 +174,7 @@ class Conversation:
         return Status(
             thread=self.thread,
             messages=len(values.get("messages") or []),
-            said=len(self._thread.transcript()),
+            said=len(self.compactions.transcript()),
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],

@@ -1,153 +1,64 @@
 """The command line `langgraph-compaction`."""
 
 import logging
+import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import langgraph_compaction
 
-from .output.printing import Group, print_text
-from .output.printing import run as run_app
+from ..control_characters import visible
 
 
 class Listed(NamedTuple):
-    """A command as the help lists it."""
+    """A command as the help lists it, which imports none of the commands."""
 
-    module: str
-    """The file below `commands/` that holds the command's function."""
-    function: str
     panel: str
     summary: str
-    """The first paragraph of the function's docstring."""
+    """The first paragraph of the docstring of the command's function."""
+    module: str = ""
+    """The file with the function; empty if it has the name of the command."""
 
 
-_TRY, _LOOK = "Try it", "Look at the threads in a database (--db URL)"
-_COMPACTIONS, _TIDY = "Preview, undo or branch a compaction", "Delete or import threads"
+_TRY, _LOOK, _CHANGE = "Try it", "Look at the threads in a database (--db URL)", "Change, delete or import threads"
 
 COMMANDS = {
-    "demo": Listed(
-        "demo_command",
-        "demo",
-        _TRY,
-        "Run a long conversation with compactions, a failed compaction and an undo.",
-    ),
-    "chat": Listed(
-        "chat_command", "chat", _TRY, "Chat with an agent, and see how many tokens of its context window are used."
-    ),
-    "replay": Listed(
-        "replay_command", "replay", _TRY, "Run a recorded conversation through the agent's graph, turn by turn."
-    ),
-    "presets": Listed(
-        "presets_command",
-        "presets",
-        _TRY,
-        "List the presets, or print one preset as YAML with all settings.",
-    ),
-    "evaluate": Listed(
-        "evaluate_command",
-        "evaluate",
-        _TRY,
-        "Measure, without a model, which facts of recorded conversations each preset keeps.",
-    ),
-    "threads": Listed(
-        "threads_command", "threads", _LOOK, "List the threads, the most recently changed thread first."
-    ),
+    "demo": Listed(_TRY, "Run a long conversation with compactions, a failed compaction and an undo."),
+    "chat": Listed(_TRY, "Chat with an agent, and see how many tokens of its context window are used."),
+    "presets": Listed(_TRY, "List the presets, or print one preset as YAML with all settings."),
+    "replay": Listed(_TRY, "Run a recorded conversation through the agent's graph, turn by turn."),
+    "evaluate": Listed(_TRY, "Measure, without a model, which facts of recorded conversations each preset keeps."),
+    "threads": Listed(_LOOK, "List the threads, or the checkpoints of one thread, the newest first."),
     "inspect": Listed(
-        "inspect_command",
-        "inspect",
-        _LOOK,
-        "Write an HTML report of a thread: request sizes, compactions and all messages.",
+        _LOOK, "Write an HTML report of a thread: request sizes, compactions and all messages.", "inspect_thread"
     ),
-    "history": Listed(
-        "threads_command",
-        "history",
-        _LOOK,
-        "List the attempts at a compaction of a thread, the oldest first.",
-    ),
-    "show": Listed(
-        "show_command",
-        "show",
-        _LOOK,
-        "Show one attempt: sizes, summary, and the removed and shortened messages.",
-    ),
-    "diff": Listed(
-        "show_command",
-        "diff",
-        _LOOK,
-        "Show a diff of the messages before a compaction and the messages now.",
-    ),
-    "transcript": Listed(
-        "show_command",
-        "transcript",
-        _LOOK,
-        "Print all messages of a conversation in order, also the removed messages.",
-    ),
-    "recall": Listed(
-        "recall_command",
-        "recall",
-        _LOOK,
-        "Search the messages that compactions removed or shortened.",
-    ),
-    "checkpoints": Listed("threads_command", "checkpoints", _LOOK, "List a thread's checkpoints, the newest first."),
-    "stats": Listed(
-        "threads_command",
-        "stats",
-        _LOOK,
-        "Show the size of the stored data by kind, in bytes.",
-    ),
-    "preview": Listed(
-        "preview_command",
-        "preview",
-        _COMPACTIONS,
-        "Show what a compaction would do now, and change nothing.",
-    ),
-    "undo": Listed(
-        "undo_command",
-        "undo",
-        _COMPACTIONS,
-        "Undo a compaction and all later compactions, and restore the removed messages.",
-    ),
-    "release": Listed(
-        "undo_command",
-        "release",
-        _COMPACTIONS,
-        "Allow automatic compactions of a thread again, after an undo.",
-    ),
-    "branch": Listed(
-        "undo_command",
-        "branch",
-        _COMPACTIONS,
-        "Start a new thread from the messages before a compaction.",
-    ),
-    "forget": Listed(
-        "undo_command",
-        "forget",
-        _TIDY,
-        "Erase all data of a thread.",
-    ),
-    "prune": Listed(
-        "prune_command",
-        "prune",
-        _TIDY,
-        "Erase old checkpoints, and the messages that only these checkpoints use.",
-    ),
+    "history": Listed(_LOOK, "List the attempts at a compaction of a thread, the oldest first."),
+    "show": Listed(_LOOK, "Show what an attempt at a compaction did, or what a compaction would do now."),
+    "transcript": Listed(_LOOK, "Print all messages of a conversation in order, also the removed messages."),
+    "recall": Listed(_LOOK, "Search the messages that compactions removed or shortened."),
+    "undo": Listed(_CHANGE, "Undo a compaction and all later compactions, and restore the removed messages."),
+    "forget": Listed(_CHANGE, "Erase all data of a thread."),
+    "prune": Listed(_CHANGE, "Erase old checkpoints, and the messages that only these checkpoints use."),
     "import-checkpoints": Listed(
-        "import_command",
-        "import_command",
-        _TIDY,
+        _CHANGE,
         "Copy the threads of a SqliteSaver or PostgresSaver, and compare each copied state.",
+        "import_checkpoints",
     ),
 }
 """The commands in the order of the help."""
 
+CONTEXT = {"help_option_names": ["-h", "--help"]}
 _LISTING = f"{__name__}.listing"
 """Key in a context's `meta` while the help lists the commands, which needs none of their modules."""
 
 
-class Commands(Group):
+class Commands(TyperGroup):
     """The commands, each of which is imported when it is run or when its own help is printed."""
 
     def __init__(self, **options: Any) -> None:
@@ -161,9 +72,9 @@ class Commands(Group):
         """Return a command, without options while the help lists it; return `None` if there is no such command."""
         if ctx.meta.get(_LISTING) or (listed := COMMANDS.get(cmd_name)) is None:
             return self.commands.get(cmd_name)
-        module = import_module(f"{__package__}.commands.{listed.module}")
+        module = import_module(f"{__package__}.{listed.module or cmd_name}")
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
-        alone.command(cmd_name, rich_help_panel=listed.panel)(getattr(module, listed.function))
+        alone.command(cmd_name, rich_help_panel=listed.panel)(getattr(module, listed.module or cmd_name))
         command = typer.main.get_command(alone)
         command.epilog = " ".join(
             f"{option.opts[0]} defaults to the variable {option.envvar}."
@@ -177,8 +88,43 @@ class Commands(Group):
         ctx.meta[_LISTING] = True
         super().format_help(ctx, formatter)
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Parse the arguments."""
+        with _printable_errors():
+            return super().make_context(*args, **options)
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        with _printable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_errors() -> Generator[None]:
+    """Print an error of this package as one red line, and exit; usage errors repeat arguments as `visible` text."""
+    try:
+        yield
+    except Exception as error:
+        if (formatted := getattr(error, "format_message", None)) is not None:  # raised by click or by typer
+            text = visible(formatted())
+            error.format_message = lambda: text  # type: ignore[attr-defined] # both libraries have it
+        elif type(error).__module__.startswith("langgraph_compaction."):
+            _exit(error)
+        raise
+
+
+def _exit(error: Exception) -> None:
+    """Print an error of this package, and exit; do nothing for another error."""
+    from langgraph_compaction.checkpoint import CheckpointError  # noqa: PLC0415 - slow, and not for the help
+    from langgraph_compaction.nodes import CompactionError  # noqa: PLC0415 - the same
+
+    from .options import exit_code  # noqa: PLC0415 - the same
+    from .output import complain  # noqa: PLC0415 - the same
+
+    if isinstance(error, CompactionError | CheckpointError):
+        complain(str(error))
+        raise typer.Exit(exit_code(error)) from error
+
 
 app = typer.Typer(
     cls=Commands,
@@ -190,7 +136,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_text(f"langgraph-compaction {langgraph_compaction.__version__}")
+        typer.echo(f"langgraph-compaction {langgraph_compaction.__version__}")
         raise typer.Exit
 
 
@@ -202,11 +148,23 @@ def root(
     ] = False,
 ) -> None:
     """Every command has --help."""
-    logging.getLogger("langgraph_compaction").addHandler(
-        logging.NullHandler()
-    )  # the commands themselves print each compaction that was rolled back
+    # the commands themselves print each compaction that was rolled back
+    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())
 
 
-def run() -> None:
-    """Run the command line, as the script `langgraph-compaction` does."""
-    run_app(app)
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
+def run(application: typer.Typer = app) -> None:
+    """Run the command line; logs and warnings of libraries, and unexpected errors, are printed as `visible` text."""
+    logging.captureWarnings(capture=True)
+    # `lastResort` is Python's handler for log records that no other handler takes; it writes to stderr
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Visible())
+    try:
+        application()
+    except Exception:  # noqa: BLE001 - printed with its traceback, as Python would
+        sys.stderr.write(visible(traceback.format_exc()))
+        sys.exit(1)

@@ -1,9 +1,8 @@
 """How a person writes a window: in tokens, or as a share of the model's own."""
 
 import pytest
-import typer
 
-from langgraph_compaction.graph.cli.command_settings import preset_named, window_tokens
+from langgraph_compaction.graph.cli.options import preset_named, window_tokens
 from langgraph_compaction.graph.window_text import part_of, share, tokens_or_share, window_label
 from langgraph_compaction.nodes import SettingsError
 
@@ -49,12 +48,12 @@ def test_a_share_is_taken_of_the_window_of_the_model() -> None:
     assert window_tokens(None, known=8_000) is None
     assert window_tokens("25%", known=8_000) == 2_000
     assert [window_tokens("500", known=known) for known in (None, 8_000)] == [500, 500]
-    with pytest.raises(typer.BadParameter, match="is a share"):
+    with pytest.raises(SettingsError, match="is a share"):
         window_tokens("25%", known=None)
 
 
 def test_a_misspelt_preset_is_a_usage_error_with_the_nearest_name() -> None:
     """An existing name is returned as it is."""
     assert preset_named("selective") == "selective"
-    with pytest.raises(typer.BadParameter, match="selective"):
+    with pytest.raises(SettingsError, match="selective"):
         preset_named("selektive")

@@ -24,7 +24,6 @@ from ...builder import Graph, create_compacting_agent
 from ...window_text import part_of, tokens_or_share
 from ...window_usage import window_usage
 from ..recordings import Recording
-from .needed_values import Needed
 from .openai_json import to_openai
 from .recorded_model import Playback, RecordedModel, RecordingEndedError, bias_of
 from .replay_report import Report
@@ -87,7 +86,6 @@ class Player:
         self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
         self.report.preset = self.options.settings.preset
         self.report.asks = self.options.settings.require_confirmation
-        self.needed = Needed(messages)
         self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
         self.graph = self._graph()
         self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
@@ -176,7 +174,6 @@ class Player:
         report = self.report
         size = total(self.options.counter, messages) + self.overhead
         report.sizes.append(size)
-        self.needed.look(messages, self.playback.cursor)
         report.over_window_requests += size > report.limit
         report.invalid_requests += not is_paired(messages)
         if self.on_sent:
@@ -194,7 +191,6 @@ class Player:
         head = (state.get("compaction") or {}).get("head")
         whole = records.transcript(self.report.thread, "", messages, head=head)
         self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
-        self.report.needed, self.report.kept = self.needed.needed, self.needed.kept
         self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.bias)
         self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))

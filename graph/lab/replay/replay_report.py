@@ -21,8 +21,6 @@ _CONVERSATION = (
     "lost_messages",
     "trigger",
     "tokens_sent",
-    "needed",
-    "kept",
     "messages",
     "rounds",
 )
@@ -51,10 +49,6 @@ class Report:
     over_window_requests: int = 0
     lost_messages: int = 0
     """Number of recorded messages, compared by content, that neither the final state nor the archive holds."""
-    needed: int = 0
-    """Number of identifiers in the calls' arguments that earlier messages hold."""
-    kept: int = 0
-    """Number of the needed identifiers that the call's own request holds."""
     messages: int = 0
     """Number of messages in the state at the end."""
     rounds: int = 0

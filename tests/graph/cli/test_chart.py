@@ -3,7 +3,7 @@
 import pytest
 from rich.text import Text
 
-from langgraph_compaction.graph.cli.output.size_chart import chart, gauge
+from langgraph_compaction.graph.cli.size_chart import chart, gauge
 from langgraph_compaction.graph.window_usage import WindowUsage
 
 
@@ -22,12 +22,6 @@ def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) ->
     assert gauge(at(tokens), 10).plain == f"{bar} {tokens} of 100 tokens (trigger 80), {left} left"
 
 
-def test_the_mark_of_a_trigger_at_the_limit_is_shown() -> None:
-    """The mark is in the last cell of the gauge."""
-    usage = WindowUsage(tokens=50, trigger=100, limit=100, window=120)
-    assert gauge(usage, 10).plain.startswith("█████····│ ")
-
-
 def test_a_bar_is_as_high_as_its_request() -> None:
     """Half the limit fills half the rows, and the limit itself every row below its line."""
     columns = list(zip(*_bars(chart([50, 100, 0], at(0), 80)), strict=True))
@@ -41,23 +35,6 @@ def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     bars = _bars(chart(sizes, at(0), 40))
     assert {len(row) for row in bars} == {40 - len("trigger 80 ")}
     assert [cell for cell in bars[1] if cell == "█"] == ["█"]
-
-
-def test_the_line_of_the_trigger_stands_below_that_of_the_limit() -> None:
-    """Also where the trigger is the limit."""
-    for trigger, row in ((80, 2), (100, 1), (99, 1), (50, 4)):
-        usage = WindowUsage(tokens=0, trigger=trigger, limit=100, window=120)
-        labels = [line.split()[:1] for line in chart([10], usage, 80).plain.splitlines()]
-        assert labels.index(["limit"]) == 0
-        assert labels.index(["trigger"]) == row
-
-
-def test_a_part_of_a_row_is_drawn_in_eighths() -> None:
-    """A size between two rows ends in a lower block, and even a narrow chart has a column."""
-    (column,) = zip(*_bars(chart([36], at(0), 80)), strict=True)
-    assert "".join(column).replace("┄", " ").split() == ["▇██"]
-    (narrow,) = zip(*_bars(chart([10, 36], at(0), 2)), strict=True)
-    assert narrow == column
 
 
 @pytest.mark.parametrize(("tokens", "color"), [(79, "cyan"), (80, "yellow"), (100, "yellow"), (101, "red")])

@@ -18,11 +18,10 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.graph.cli.commands.chat_command import explained
+from langgraph_compaction.graph.cli.chat import explain
+from langgraph_compaction.graph.cli.chat_screens import JsonLines, Terminal, describe
 from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.output.json_lines import JsonLines
-from langgraph_compaction.graph.cli.output.terminal import Terminal, described
 from langgraph_compaction.graph.window_usage import WindowUsage
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
@@ -208,21 +207,6 @@ def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> Non
     assert (status["last"], status["epoch"]) == ("declined", 0)
 
 
-@pytest.mark.parametrize(
-    ("env", "seen"),
-    [
-        ({}, ["at most 3,600 can be sent", "yes, no, or keep:"]),
-        ({"LANGUAGE": "zh"}, ["最多可发送 3,600", "是、否，或 保留："]),
-    ],
-)
-def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], seen: list[str]) -> None:
-    """Question, sizes, prompt and the sentence about an unclear answer."""
-    given = NO_MODEL | {f"LANGGRAPH_COMPACTION_{name}": value for name, value in env.items()}
-    output = talk(*full(), "hm", "no", args=["--confirm"], env=given).output
-    assert all(text in " ".join(output.split()) for text in seen)
-    assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
-
-
 def test_an_error_is_one_line_where_no_person_reads_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,25 +216,6 @@ def test_an_error_is_one_line_where_no_person_reads_it(
         monkeypatch.delenv(name, raising=False)
     Terminal().error("It broke off. " * 20)
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("sizes", "told"), [({"tokens_after_about": 1_200}, ["About 1,200 would be left."]), ({}, [])]
-)
-def test_a_person_reads_the_sizes_before_the_prompt(
-    sizes: dict[str, int], told: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The size that would be left is on a line of its own, and is left out where the question does not give it."""
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("yes \n"))
-    now = {"current_tokens": 3_300, "max_tokens": 4_000, "limit": 3_600, "language": "en"}
-    answers = ["approve", "reject", {"accept": True, "focus": ""}]
-    assert Terminal().ask({"question": "Compact?", "answers": answers, **now, **sizes}) == "yes "
-    assert capsys.readouterr().out.splitlines() == [
-        "Compact? It holds 3,300 of 4,000 tokens; at most 3,600 can be sent.",
-        *told,
-        "yes, no, or keep: WHAT THE SUMMARY MUST KEEP> ",
-    ]
 
 
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
@@ -330,7 +295,7 @@ def test_a_summary_that_fails_is_an_event_and_no_log_beside_it(monkeypatch: pyte
     with provider("Yes.", "Yes.", "Yes.", "") as script:
         env = {**script.env, **{f"LANGGRAPH_COMPACTION_{name}": value for name, value in kept.items()}}
         result = talk(*[f"{n}. {STORY}" for n in range(3)], "/compact", env=env)
-    assert "⟳ summary rejected: the reply is empty; the messages are as they were" in result.output
+    assert "⟳ not compacted: rejected_empty (" in result.output
     assert result.stderr == ""
 
 
@@ -346,25 +311,8 @@ def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
         said = heard(*[f"{n}. {STORY}" for n in range(8)], env=env)
     told = [each["state"] for each in of_kind(said, "event") if each["event"] == "PreparationEvent"]
     assert told[0] == "preparing"
-    shown = [described(each) for each in of_kind(said, "event")]
-    assert shown.count("a summary is prepared in the background") == told.count("preparing")
-
-
-@pytest.mark.parametrize(
-    ("event", "line"),
-    [
-        ({"state": "preparing"}, "a summary is prepared in the background"),
-        ({"state": "waiting"}, "the prepared summary is not ready yet; the turn goes on without it"),
-        ({"state": "joined", "seconds": 2.04}, "waited 2.0 s for the summary that was being prepared"),
-        ({"state": "joined", "seconds": 0.0}, "waited 0.0 s for the summary that was being prepared"),
-        ({"state": "swapped", "seconds": 3.0}, "the prepared summary is used, which saved a wait of 3.0 s"),
-        ({"state": "stale", "reason": "contradicted"}, "the prepared summary is not used (contradicted)"),
-        ({"state": "failed", "reason": "x:ValueError"}, "the summary could not be prepared (x:ValueError)"),
-    ],
-)
-def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any], line: str) -> None:
-    """Each state has its own."""
-    assert described({"event": "PreparationEvent", **event}) == line
+    shown = [describe(each) for each in of_kind(said, "event")]
+    assert shown.count("summary prepared in the background: preparing") == told.count("preparing")
 
 
 @pytest.mark.parametrize(
@@ -375,23 +323,25 @@ def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any],
         ({"verdict": "refused"}, "your message was not sent: it needs 1,200 tokens, and the limit is 1,000"),
         (
             {"verdict": "rejected_empty", "reason": "empty_summary"},
-            "summary rejected: the reply is empty; the messages are as they were",
+            "not compacted: rejected_empty (empty_summary); the messages are as they were",
         ),
         (
             {"verdict": "rolled_back", "reason": "selection_raised"},
-            "not compacted: selection_raised; the messages are as they were",
+            "not compacted: rolled_back (selection_raised); the messages are as they were",
         ),
         ({"verdict": "declined", "reason": ""}, "not compacted: declined; the messages are as they were"),
+        ({"event": "PreparationEvent", "state": "swapped"}, "summary prepared in the background: swapped"),
         ({"event": "ContextWarningEvent", "message": "The window is nearly full."}, "The window is nearly full."),
     ],
 )
 def test_the_outcome_of_an_attempt_is_a_sentence(event: dict[str, Any], line: str) -> None:
     """The sentence tells the sizes, or why nothing was compacted."""
-    assert described({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
+    assert describe({"event": "CompactionEvent", "tokens_before": 1_200, "tokens_after": 1_000, **event}) == line
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "failed")]
+    ("status", "advice"),
+    [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "wait a bit")],
 )
 def test_a_models_error_is_one_line_and_the_chat_goes_on(status: int, advice: str) -> None:
     """The line says what to do; an empty line tries the same message again."""
@@ -412,13 +362,13 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
         gone = script.env
     said = heard("Hello.", env={**gone, "OPENAI_MAX_RETRIES": "0"})
     (error,) = of_kind(said, "error")
-    assert "cannot be reached: check the network and OPENAI_BASE_URL" in error["text"]
+    assert "cannot be reached, or its rate limit is: check OPENAI_BASE_URL" in error["text"]
 
 
 @pytest.mark.parametrize(
     ("args", "env", "said"),
     [
-        (["--window", "-5"], {}, "--window"),
+        (["--window", "-5"], {}, "is neither a number of tokens nor a share"),
         (["--window", "9", "--tools"], {}, "no room for a conversation"),
         (["--db", "nonsense"], {}, "no database URL"),
         (["--thread", ""], {}, "an id is empty"),
@@ -525,9 +475,9 @@ def test_a_terminal_loads_what_lets_lines_be_edited(monkeypatch: pytest.MonkeyPa
 
 def test_our_own_errors_are_shown_as_they_are() -> None:
     """They say what to do already; long ones are cut."""
-    assert explained(SettingsError("set a larger\nwindow")) == "set a larger window"
-    assert explained(ValueError("x" * 200)) == f"the model failed (ValueError: {'x' * 200})"
-    assert explained(ValueError("x" * 201)) == f"the model failed (ValueError: {'x' * 200} …)"
+    assert explain(SettingsError("set a larger\nwindow")) == "set a larger window"
+    assert explain(ValueError("x" * 200)).endswith(f" (ValueError: {'x' * 200})")
+    assert explain(ValueError("x" * 201)).endswith(f" (ValueError: {'x' * 200} …)")
 
 
 COMMAND = "from langgraph_compaction.graph.cli.main import app; app(['chat'])"
@@ -565,13 +515,6 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
-
-
-def test_after_a_chat_ctrl_c_does_what_it_did_before() -> None:
-    """After the chat, the process has the same handler for SIGINT as before the chat."""
-    before = signal.getsignal(signal.SIGINT)
-    heard("Hello.")
-    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_ctrl_c_does_not_await_the_rest_of_an_answer() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, talk
+from tests.graph.cli.test_chat import STORY, full, heard, of_kind, talk
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,3 @@ def test_a_misspelt_choice_is_asked_again() -> None:
     assert any("answer with one of the words in the prompt" in each["text"] for each in of_kind(said, "note"))
     assert of_kind(said, "error") == []
     assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"
-
-
-def test_in_chinese_the_choices_are_explained() -> None:
-    """The words to type stay as they are."""
-    env = NO_MODEL | {"LANGGRAPH_COMPACTION_LANGUAGE": "zh"}
-    output = talk(*full(), "否", f"Now {STORY}", "raise", args=["--confirm"], env=env).output
-    assert (
-        "compact（压缩）、drop_oldest（隐藏最早的消息）、new_thread（开启新对话）、raise（报错，不发送）> " in output
-    )

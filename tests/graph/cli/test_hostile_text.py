@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
-from langgraph_compaction.graph.cli.main import COMMANDS, app
-from langgraph_compaction.graph.cli.output.printing import Output, cells, run, words
+from langgraph_compaction.graph.cli.main import COMMANDS, app, run
+from langgraph_compaction.graph.cli.output import Output, cells, words
 from langgraph_compaction.graph.control_characters import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.commanding import COLORS
@@ -59,19 +59,17 @@ class Hostile:
         named = [THREAD, self.compaction]
         away = ["--db", f"sqlite:///{self.folder}/no{EVIL.replace('/', '')}.db"]
         return {
-            "threads": [db, away],
+            "threads": [db, [THREAD, *db], ["--sizes", *db], away],
             "inspect": [[THREAD, *db, "--out", str(self.folder / "page\x1b[31m.html")], [f"no {EVIL}", *db]],
             "history": [[THREAD, *db], [f"no {EVIL}", *db]],
-            "show": [[*named, *db], [*named, "--whole", *db], [THREAD, EVIL, *db]],
-            "diff": [[*named, *db], [THREAD, EVIL, *db]],
+            "show": [
+                *([*named, *more, *db] for more in ([], ["--whole"], ["--diff"])),
+                [THREAD, "--preview", "--window", "2000", *db],
+                *([THREAD, EVIL, *more, *db] for more in ([], ["--diff"], ["--preview", "--window", EVIL])),
+            ],
             "transcript": [[THREAD, *db]],
             "recall": [[THREAD, "MSKU1", *db], [THREAD, "--handle", EVIL, *db]],
-            "checkpoints": [[THREAD, *db]],
-            "stats": [db],
-            "preview": [[THREAD, "--window", "2000", *db], [THREAD, "--window", EVIL, *db]],
-            "branch": [[*named, "--as", f"{THREAD}2", *db]],
-            "undo": [[THREAD, "--force", *db]],
-            "release": [[THREAD, *db]],
+            "undo": [[*named, "--branch", f"{THREAD}2", *db], [THREAD, "--force", *db], [THREAD, "--release", *db]],
             "prune": [[THREAD, "--keep-last", "1", *db], ["--all", "--older-than", EVIL, *db]],
             "import-checkpoints": [[self.url, "--to", f"sqlite:///{self.folder / 'to.db'}", "--allow", f"{EVIL}:X"]],
             "replay": [

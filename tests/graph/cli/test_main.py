@@ -47,7 +47,7 @@ def test_the_help_imports_neither_langgraph_nor_sqlalchemy() -> None:
 
 def test_the_help_of_a_command_that_needs_no_graph_imports_none() -> None:
     """Neither LangGraph's nor our nodes with their engine, which take as long to import as all else together."""
-    commands = ["threads", "history", "checkpoints", "stats", "prune", "import-checkpoints", "inspect", "presets"]
+    commands = ["threads", "history", "prune", "import-checkpoints", "inspect", "presets", "forget"]
     code = (
         "import sys; from langgraph_compaction.graph.cli.main import app\n"
         f"for command in {commands}:\n"

@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.graph.cli.commands.presets_command import (
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.presets import (
     ABOUT,
-    WHEN,
     as_yaml,
-    in_sentences,
     in_words,
     plain,
     triggers_of,
 )
-from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
@@ -43,28 +41,12 @@ def test_a_preset_as_yaml_is_read_back_as_it_is(preset: Preset, flags: list[str]
     assert load_settings(path) == load_settings(result.stdout) == CompactionSettings(preset=preset)
 
 
-def test_the_table_of_presets_fits_a_terminal() -> None:
-    """In 80 columns no name is cut, and an empty line stands between two presets."""
-    lines = [line.rstrip() for line in presets(width=80).stdout.splitlines()]
-    assert lines[:8] == [
-        "preset                 starts at        checked       chosen by      summary",
-        "─" * 80,
-        "selective              80% used         before calls  tool blocks    always",
-        "drops old tool blocks,                  after answers",
-        "keeps 12 rounds,                        at overflow",
-        "always summarizes the",
-        "rest",
-        "",
-    ]
-
-
 def test_every_setting_is_printed_below_what_it_means() -> None:
     """The preset first; each with its description as a comment, whole, and its value."""
     lines = presets("progressive").stdout.splitlines()
     begin = lines.index("context_compaction:")
     described = " ".join(line.removeprefix("# ") for line in lines[:begin])
-    assert described == in_sentences(CompactionSettings(preset="progressive"))
-    for words_of_the_user in ("200 model calls", "before calls", "sliding window", "last resort", "enters /compact"):
+    for words_of_the_user in ("progressive: strategies in turn", "starts at: ", "200 model calls", "enters /compact"):
         assert words_of_the_user in described
     assert "_" not in described
     named = [line.split(":")[0].strip() for line in lines[begin:] if line.startswith("  ") and line[2].isalpha()]
@@ -125,16 +107,16 @@ def test_json_is_a_line_a_preset() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_tells_what_each_preset_does(width: int) -> None:
-    """The table shows each preset's triggers, hooks, strategies and summary mode, whole and within the terminal."""
+    """The table shows each preset's triggers and strategies, whole and within the terminal."""
     result = presets(width=width)
     assert result.exit_code == 0
     assert max(map(len, result.stdout.splitlines())) <= width
     words = result.stdout.split()
     for preset in PRESETS:
         settings = CompactionSettings(preset=preset)
-        shown = [*(WHEN[hook] for hook in settings.hooks), *map(plain, (*settings.strategies, settings.summary_mode))]
+        shown = list(map(plain, settings.strategies))
         assert {preset, *(word for one in shown for word in one.split())} <= set(words)
-        assert not {name for name in (*settings.hooks, *settings.strategies) if "_" in name} & {*words} - {preset}
+        assert not {name for name in settings.strategies if "_" in name} & {*words} - {preset}
         assert {word for trigger in triggers_of(settings) for word in trigger.split()} <= set(words)
         assert settings.context_window is None or f"{settings.context_window:,}" in words
         assert set(ABOUT[preset].split()[:-1]) <= set(words)

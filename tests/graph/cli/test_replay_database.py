@@ -48,7 +48,7 @@ UNANSWERED = [{"role": "user", "content": "And what stands in none of them?"}]
 
 @pytest.mark.parametrize("end", [[], UNANSWERED], ids=["answered", "unanswered"])
 def test_the_database_tells_what_the_replay_reported(end: list[dict[str, Any]], tmp_path: Path) -> None:
-    """`inspect`, `history`, `checkpoints` and `threads` count the same requests, turns and compactions."""
+    """`inspect`, `history` and `threads` count the same requests, turns and compactions."""
     url = f"sqlite:///{tmp_path / 'kept.db'}"
     path = written(tmp_path / "talk.json", {"messages": [*rounds(10), *end], "tools": [READ]})
     (figures,) = replayed(path, "--db", url)
@@ -63,7 +63,7 @@ def test_the_database_tells_what_the_replay_reported(end: list[dict[str, Any]], 
     history = told("history", url, thread["thread_id"])
     assert [row["verdict"] for row in history] == [row["verdict"] for row in figures["compactions"]]
     assert thread["compactions"] == len(history)
-    checkpoints = told("checkpoints", url, thread["thread_id"], "--limit", "1000")
+    checkpoints = told("threads", url, thread["thread_id"], "--limit", "1000")
     assert thread["checkpoints"] == len(checkpoints)
     assert sum(one["source"] == "input" for one in checkpoints) == figures["turns"]
     assert checkpoints[0]["messages"] == figures["messages"]

@@ -53,7 +53,7 @@ def test_a_conversation_that_does_not_fit_does_not_stop_the_others(tmp_path: Pat
     path = written(tmp_path / "two.json", [{"messages": [long_prompt, *rounds(2)[1:]]}, {"messages": rounds(8)}])
     result = run(path, "--window", "500", "--json")
     assert result.exit_code == 1
-    assert one_line(result).startswith("two.json#1: no room for a conversation: window 500")
+    assert one_line(result).startswith("two.json#1 (selective): no room for a conversation: window 500")
     assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == ["two.json#2"]
 
 

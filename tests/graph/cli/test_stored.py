@@ -115,20 +115,20 @@ def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: st
 
 
 def test_checkpoints_are_listed_newest_first(kept: str) -> None:
-    """As the saver lists them, of all namespaces or of one, as many as are asked for."""
+    """As the saver lists them, of all namespaces, as many as are asked for."""
     with SQLAlchemySaver.from_url(kept) as saver:
         found = list(saver.list(config("resumed")))
-    rows = lines("checkpoints", "resumed", "--db", kept)
+    rows = lines("threads", "resumed", "--db", kept)
     assert [row["checkpoint_id"] for row in rows] == [one.checkpoint["id"] for one in found]
     assert [row["writes"] for row in rows] == [len(one.pending_writes or []) for one in found]
     assert any(row["writes"] for row in rows)
     assert [row["parent_id"] for row in rows if row["source"] == "input"] == [None, None]
-    root = lines("checkpoints", "resumed", "--db", kept, "--namespace", "")
+    root = [row for row in rows if not row["namespace"]]
     assert 0 < len(root) < len(rows)
     assert (root[0]["step"], root[0]["messages"], root[0]["writes"]) == (1, 2, 0)
-    assert lines("checkpoints", "resumed", "--db", kept, "--limit", "1") == rows[:1]
-    assert rows[0]["checkpoint_id"] in shown("checkpoints", "resumed", "--db", kept)
-    assert "namespace" not in shown("checkpoints", "talk", "--db", kept)
+    assert lines("threads", "resumed", "--db", kept, "--limit", "1") == rows[:1]
+    assert rows[0]["checkpoint_id"] in shown("threads", "resumed", "--db", kept)
+    assert "namespace" not in shown("threads", "talk", "--db", kept)
 
 
 def test_compactions_are_listed_in_order(kept: str) -> None:
@@ -149,16 +149,16 @@ def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_stats_show_the_bytes_by_kind(kept: str) -> None:
+def test_sizes_are_shown_by_kind(kept: str) -> None:
     """The parts add up, and the messages take less than they would if nothing were shared."""
-    rows = lines("stats", "--db", kept)
+    rows = lines("threads", "--sizes", "--db", kept)
     assert {row["thread_id"] for row in rows} == set(GRAPHS)
-    (talk,) = lines("stats", "talk", "--db", kept)
+    (talk,) = lines("threads", "talk", "--sizes", "--db", kept)
     kinds = ("checkpoint_bytes", "write_bytes", "message_bytes", "blob_bytes")
     assert talk["total_bytes"] == sum(talk[kind] for kind in kinds)
     assert talk["unshared_message_bytes"] > 2 * talk["message_bytes"]
-    assert "not shared" in shown("stats", "talk", "--db", kept)
-    assert "not shared" not in shown("stats", "--db", kept)
+    assert "not shared" in shown("threads", "talk", "--sizes", "--db", kept)
+    assert "not shared" not in shown("threads", "--sizes", "--db", kept)
 
 
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
@@ -179,24 +179,26 @@ def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
 
 def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     """The figures of --dry-run are those of the run itself."""
-    before = lines("stats", "--db", kept)
+    before = lines("threads", "--sizes", "--db", kept)
     options = ("prune", "--all", "--keep-last", "2", "--archive", "drop", "--db", kept)
     rehearsed = lines(*options, "--dry-run")
     assert "would be erased" in shown(*options, "--dry-run")
-    assert lines("stats", "--db", kept) == before
+    assert lines("threads", "--sizes", "--db", kept) == before
     pruned = lines(*options)
     assert all(row["dry_run"] is True for row in rehearsed)
     assert [{**row, "dry_run": False} for row in rehearsed] == pruned
     assert shown(*options).startswith("erased thread")
     assert sum(row["checkpoints_erased"] for row in pruned) > 10
-    assert [row["checkpoints"] for row in lines("stats", "--db", kept)] == [row["checkpoints_left"] for row in pruned]
+    assert [row["checkpoints"] for row in lines("threads", "--sizes", "--db", kept)] == [
+        row["checkpoints_left"] for row in pruned
+    ]
 
 
 def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: str) -> None:
     """PostgreSQL and MariaDB undo the rehearsal too."""
-    before = lines("stats", "--db", kept_on_server)
+    before = lines("threads", "--sizes", "--db", kept_on_server)
     rehearsed = lines("prune", "--all", "--db", kept_on_server, "--dry-run")
-    assert lines("stats", "--db", kept_on_server) == before
+    assert lines("threads", "--sizes", "--db", kept_on_server) == before
     assert lines("prune", "--all", "--db", kept_on_server) == [{**row, "dry_run": False} for row in rehearsed]
 
 
@@ -215,8 +217,7 @@ def test_only_what_is_old_goes(kept: str) -> None:
 
 def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     """Nothing of it is left, its compactions and free pages included; the others are there."""
-    (row,) = lines("prune", "talk", "--strategy", "delete", "--db", kept)
-    assert row["checkpoints_left"] == 0
+    assert lines("forget", "talk", "--yes", "--db", kept) == [{"thread_id": "talk", "forgotten": True}]
     assert {row["thread_id"] for row in lines("threads", "--db", kept)} == set(GRAPHS) - {"talk"}
     assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
     assert changed(kept, "PRAGMA freelist_count") == [(0,)]
@@ -240,10 +241,6 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
             ("talk", "--older-than", "soon"),
             "'soon' is not an age; write a number and a unit, such as 30d, 12h or 45m",
         ),
-        (
-            ("talk", "--strategy", "delete", "--keep-last", "2"),
-            "delete erases whole threads: leave out --keep-last and --older-than",
-        ),
         (("talk", "--keep-last", "0"), "--keep-last"),
     ],
 )
@@ -255,9 +252,7 @@ def test_what_to_prune_must_be_said(kept: str, args: tuple[str, ...], told: str)
     assert changed(kept, "SELECT count(*) FROM compaction_thread") == [(len(GRAPHS),)]
 
 
-@pytest.mark.parametrize(
-    "command", ["threads", "checkpoints talk", "history talk", "stats", "stats talk", "prune talk"]
-)
+@pytest.mark.parametrize("command", ["threads", "threads talk", "history talk", "threads --sizes", "prune talk"])
 def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
     """No such file, a file of something else, no tables of ours, memory: one line, exit code 2, nothing changed."""
     (tmp_path / "text.db").write_text("no database at all " * 100)
@@ -283,7 +278,7 @@ def test_a_server_without_the_tables_is_told(kind: str) -> None:
             assert "the tables are missing" in _one_line("threads", "--db", url)
 
 
-@pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])
+@pytest.mark.parametrize("command", ["threads", "history", "show", "prune"])
 def test_an_unknown_thread_is_told(kept: str, command: str) -> None:
     """The command ends with 2 and names the thread and the database."""
     line = _one_line(command, "tlak", "--db", kept)

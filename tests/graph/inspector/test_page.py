@@ -6,15 +6,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import HumanMessage
 from typer.testing import CliRunner
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph.cli.commands.inspect_command import file_name
+from langgraph_compaction.graph.cli.inspect_thread import file_name
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.inspector.page import page
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter
-from tests.graph.harness import CONFIG, THREAD, WORDS, agent, rounds
+from tests.graph.harness import THREAD
 from tests.graph.inspector.conftest import HOSTILE, Told
 
 
@@ -86,23 +83,6 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     assert (tmp_path / f"{THREAD}.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     shown = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--json"]).stdout
     assert [one["kind"] for one in json.loads(shown)["attempts"]].count("undone") == 2
-
-
-@pytest.mark.parametrize(
-    ("counter", "used"), [(approximate_counter(), "approximate"), (WORDS, "tiktoken:o200k_base")]
-)
-def test_the_command_counts_as_the_graph_did(tmp_path: Path, counter: TokenCounter, used: str) -> None:
-    """`inspect` uses the approximate counter if the graph used only this counter.
-
-    Otherwise, `inspect` uses the encoding of a model.
-    """
-    url = f"sqlite:///{tmp_path / 'agent.db'}"
-    with SQLAlchemySaver.from_url(url) as saver:
-        saver.setup()
-        graph = agent(checkpointer=saver, token_counter=counter)
-        graph.invoke({"messages": [*rounds(40), HumanMessage("go on", id="on")]}, CONFIG)
-    report = json.loads(CliRunner().invoke(app, ["inspect", THREAD, "--db", url, "--json"]).stdout)
-    assert (report["counters"], report["counter"]) == ([counter.name], used)
 
 
 def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:

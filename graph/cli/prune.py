@@ -11,18 +11,12 @@ from rich.filesize import decimal
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.errors import LeaseError
 from langgraph_compaction.checkpoint.maintenance.stats import ThreadStats
+from langgraph_compaction.nodes import SettingsError
 
-from ..open_database import open_existing
-from ..output.printing import cells, complain, print_lines
-from .threads_command import AsJson, Db, print_table, table_of
+from .options import AsJson, Db, open_existing
+from .output import cells, complain, make_table, print_json, print_table
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-def _age(value: str | None) -> str | None:
-    if value is not None and not (value[-1:] in _SECONDS and value[:-1].isdecimal()):
-        raise typer.BadParameter(f"{value!r} is not an age; write a number and a unit, such as 30d, 12h or 45m")
-    return value
 
 
 def prune(
@@ -38,14 +32,9 @@ def prune(
     older_than: Annotated[
         str | None,
         typer.Option(
-            callback=_age,
-            help="Erase only checkpoints that are older (30d, 12h, 45m). The newest one of a thread always stays.",
+            help="Erase only checkpoints that are older (30d, 12h, 45m). The newest one of a thread always stays."
         ),
     ] = None,
-    strategy: Annotated[
-        Literal["keep_latest", "delete"],
-        typer.Option(help="Keep the newest checkpoint of each thread, or erase the whole thread."),
-    ] = "keep_latest",
     archive: Annotated[
         Literal["keep", "drop"], typer.Option(help="Keep or delete the archive and the snapshots of compactions.")
     ] = "keep",
@@ -59,64 +48,65 @@ def prune(
     undone.
     """
     if every == bool(threads):
-        raise typer.BadParameter("name the threads, or give --all")
-    if strategy == "delete" and (keep_last or older_than):
-        raise typer.BadParameter(
-            "delete erases whole threads: leave out --keep-last and --older-than", param_hint="--strategy"
-        )
-    options: dict[str, Any] = {"strategy": strategy, "archive": archive}
-    if keep_last is not None:
-        options["keep_last"] = keep_last
-    if older_than is not None:
-        options["older_than"] = float(older_than[:-1]) * _SECONDS[older_than[-1]]
+        raise SettingsError("name the threads, or give --all")
+    options: dict[str, Any] = {"keep_last": keep_last, "archive": archive, "older_than": _seconds(older_than)}
     rows: list[dict[str, Any]] = []
     refused = False
     with open_existing(db, *(threads or [])) as saver:
         for thread in threads or saver.threads():
             try:
-                rows += _pruned(saver, thread, options, dry_run=dry_run)
+                rows += _prune(saver, thread, options, dry_run=dry_run)
             except LeaseError as error:
                 complain(str(error))
                 refused = True
         if not dry_run:
             saver.reclaim()
-    _show(rows, as_json=as_json, dry_run=dry_run)
+    if as_json:
+        print_json(rows)
+    else:
+        _print(rows, title="would be erased" if dry_run else "erased")
     if refused:
         raise typer.Exit(1)
 
 
-def _pruned(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
+def _seconds(age: str | None) -> float | None:
+    if age is None:
+        return None
+    if not (age[-1:] in _SECONDS and age[:-1].isdecimal()):
+        raise SettingsError(
+            f"--older-than: {age!r} is not an age; write a number and a unit, such as 30d, 12h or 45m"
+        )
+    return float(age[:-1]) * _SECONDS[age[-1]]
+
+
+def _prune(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
     """Prune a thread, and return one row with the numbers of what was erased; [] if the thread no longer exists.
 
     With `dry_run`, the changes are rolled back afterwards, and the row says what would be erased.
     """
     if dry_run:
-        with rolled_back(saver.database) as database:
-            gone = _pruned(SQLAlchemySaver(database), thread, options, dry_run=False)
-        return [{**row, "dry_run": True} for row in gone]
+        with _rolled_back(saver.database) as database:
+            rows = _prune(SQLAlchemySaver(database), thread, options, dry_run=False)
+        return [{**row, "dry_run": True} for row in rows]
     before = saver.stats(thread)
     saver.prune([thread], **options)
     after = saver.stats(thread)
-    return [_gone(one, after[0] if after else None) for one in before]
+    return [_difference(stats, after[0] if after else None) for stats in before]
 
 
-def _gone(before: ThreadStats, after: ThreadStats | None) -> dict[str, Any]:
+def _difference(before: ThreadStats, after: ThreadStats | None) -> dict[str, Any]:
     kinds = ("checkpoints", "writes", "messages", "total_bytes")
     left = {kind: getattr(after, kind) if after else 0 for kind in kinds}
     erased = {f"{kind}_erased": getattr(before, kind) - left[kind] for kind in kinds}
     return {"thread_id": before.thread_id, **erased, "checkpoints_left": left["checkpoints"], "dry_run": False}
 
 
-def _show(rows: list[dict[str, Any]], *, as_json: bool, dry_run: bool) -> None:
-    if as_json:
-        print_lines(rows)
-        return
-    table = table_of(left=("thread",), right=("checkpoints", "writes", "messages", "bytes", "left"))
-    table.title = "would be erased" if dry_run else "erased"
-    table.title_justify = "left"
+def _print(rows: list[dict[str, Any]], *, title: str) -> None:
+    table = make_table(left=["thread"], right=["checkpoints", "writes", "messages", "bytes", "left"], title=title)
     for row in rows:
-        gone = (row["checkpoints_erased"], row["writes_erased"], row["messages_erased"])
-        table.add_row(*cells(row["thread_id"], *gone, decimal(row["total_bytes_erased"]), row["checkpoints_left"]))
+        erased = (row["checkpoints_erased"], row["writes_erased"], row["messages_erased"])
+        size = decimal(row["total_bytes_erased"])
+        table.add_row(*cells(row["thread_id"], *erased, size, row["checkpoints_left"]))
     print_table(table, "There are no threads.")
 
 
@@ -136,7 +126,7 @@ class _OneTransaction(Database):
 
 
 @contextmanager
-def rolled_back(database: Database) -> Generator[Database]:
+def _rolled_back(database: Database) -> Generator[Database]:
     """Yield a database object for one transaction, which is rolled back at the end of the `with` block.
 
     The transaction locks rows, so other writers of these threads (on SQLite, all writers) wait until the block ends.

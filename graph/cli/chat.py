@@ -11,22 +11,17 @@ from langchain_core.language_models import BaseChatModel
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
-from langgraph_compaction.nodes.providers.error_kind import classify
-from langgraph_compaction.nodes.providers.provider_error import status_of, text_of
+from langgraph_compaction.nodes.providers.error_kind import ErrorKind, classify
+from langgraph_compaction.nodes.providers.provider_error import text_of
 from langgraph_compaction.nodes.runtime.dependencies import model_name, told_window
 
-from ...builder import Graph, create_compacting_agent
-from ...chat_model import agent_model, has_key, with_window
-from ...lab.demo.library_tools import library_tools
-from ..command_settings import Config, Window, command_settings, known_preset, window_tokens
-from ..confirmation_answers import answer_of, unclear
-from ..conversation import Conversation, Happening
-from ..open_database import exit_code, open_or_temporary
-from ..output.json_lines import JsonLines
-from ..output.terminal import Terminal
-from .threads_command import DB_VARIABLE
-
-Screen = Terminal | JsonLines
+from ..builder import Graph, create_compacting_agent
+from ..chat_model import agent_model, has_key, with_window
+from ..lab.demo.library_tools import library_tools
+from .chat_screens import JsonLines, Screen, Terminal
+from .confirmation_answers import answer_of, unclear
+from .conversation import Conversation, Happening
+from .options import DB_VARIABLE, Config, PresetName, Window, exit_code, open_or_temporary, settings_of, window_tokens
 
 ECHO: Mapping[str, Any] = {"dialogue_rounds_keep_min": 2, "dialogue_beyond_keep": 0}
 """Settings for the scripted echo that no source gives, so that a short conversation can be compacted.
@@ -48,14 +43,13 @@ COMMANDS: Mapping[str, str] = {
 
 SHORT_HELP = "/help lists the commands; an empty line tries a failed turn again."
 
-
 _MAX_CHARS = 200
-
-_BY_STATUS: Mapping[int, str] = {
-    401: "the provider refused the key: check OPENAI_API_KEY",
-    403: "the provider refuses this key the model: check OPENAI_API_KEY and OPENAI_MODEL",
-    404: "the provider knows no such model or address: check OPENAI_MODEL and OPENAI_BASE_URL",
-    429: "the provider's rate limit or quota is reached: wait a little",
+_ADVICE: Mapping[ErrorKind, str] = {
+    "auth": "the provider refuses the key: check OPENAI_API_KEY and OPENAI_MODEL",
+    "quota": "the provider's quota is used up: check the account of OPENAI_API_KEY",
+    "transient": "the provider cannot be reached, or its rate limit is: check OPENAI_BASE_URL, or wait a bit",
+    "permanent": "the model failed: check OPENAI_MODEL and OPENAI_BASE_URL",
+    "overflow": "the model failed",
 }
 
 
@@ -68,9 +62,7 @@ def chat(
     tools: Annotated[
         bool, typer.Option("--tools", help="Give the agent tools that read the files of Python's standard library.")
     ] = False,
-    preset: Annotated[
-        str | None, typer.Option(callback=known_preset, help="The preset. `presets` lists all presets.")
-    ] = None,
+    preset: PresetName = None,
     config: Config = None,
     confirm: Annotated[
         bool | None,
@@ -103,7 +95,7 @@ def chat(
         with open_or_temporary(db) as saver:
             model, known = agent_model()
             tokens = window_tokens(window, known=known or told_window(model))
-            settings = command_settings(config, preset=preset, context_window=tokens, require_confirmation=confirm)
+            settings = settings_of(config, preset=preset, context_window=tokens, require_confirmation=confirm)
             graph = _graph(screen, model, saver, with_window(settings, known), tools=tools)
             conversation = Conversation(graph, thread)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
@@ -111,11 +103,9 @@ def chat(
             kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
             kept = f" The conversation is kept as {conversation.thread} in {kept_in}." if kept_in else ""
             screen.note(f"Bye.{kept}")
-    except UnknownWindowError as error:
-        screen.error(f"{error}; here: --window TOKENS")
-        raise typer.Exit(exit_code(error)) from error
     except (CompactionError, CheckpointError) as error:
-        screen.error(str(error))
+        hint = "; here: --window TOKENS" if isinstance(error, UnknownWindowError) else ""
+        screen.error(f"{error}{hint}")
         raise typer.Exit(exit_code(error)) from error
 
 
@@ -159,23 +149,27 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
 def _obey(screen: Screen, conversation: Conversation, command: str, rest: str) -> None:
     """Run a command of the chat; print the error of a command that cannot be run, so that the chat goes on."""
     try:
-        if command == "/compact":
-            _turn(screen, conversation, conversation.compact(rest or None))
-        elif command == "/status":
-            screen.status(conversation.status())
-        elif command == "/help":
-            screen.note("\n".join(f"{form:<17} {about}" for form, about in COMMANDS.items()))
-        elif command == "/undo":
-            screen.note(conversation.undo())
-            screen.gauge(conversation.usage)
-        elif command == "/release":
-            screen.note(conversation.release())
-        elif command == "/recall":
-            screen.note(conversation.recall(rest))
-        elif command == "/pin":
-            screen.note(conversation.pin(rest))
-        else:
-            screen.note(f"There is no {command}: {SHORT_HELP}")
+        match command:
+            case "/compact":
+                _turn(screen, conversation, conversation.compact(rest or None))
+            case "/status":
+                screen.status(conversation.status())
+            case "/help":
+                screen.note("\n".join(f"{form:<17} {about}" for form, about in COMMANDS.items()))
+            case "/undo":
+                undone = conversation.compactions.undo()
+                screen.note(f"Undone: {', '.join(undone.compactions)}. {undone.messages} messages are in view.")
+                screen.gauge(conversation.usage)
+            case "/release":
+                conversation.compactions.release()
+                screen.note("Automatic compactions are allowed again.")
+            case "/recall":
+                screen.note(conversation.compactions.recall(rest))
+            case "/pin":
+                conversation.compactions.pin(text=rest)
+                screen.note(f"Pinned: {rest}")
+            case _:
+                screen.note(f"There is no {command}: {SHORT_HELP}")
     except (CompactionError, CheckpointError) as error:
         screen.error(str(error))
 
@@ -189,7 +183,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
     try:
         shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
-            answer, asked = _answered(screen, question), True
+            answer, asked = _ask(screen, question), True
             shown = _show(screen, conversation.answer(answer)) or shown
         if asked and (given := conversation.handoff) is not None:
             conversation.move()
@@ -199,7 +193,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
         raise
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the chat goes on
         retry = " An empty line tries again." if conversation.unfinished else ""
-        screen.error(f"{explained(error)}.{retry}")
+        screen.error(f"{explain(error)}.{retry}")
         return
     if shown:
         screen.gauge(conversation.usage)
@@ -220,32 +214,18 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
     return shown
 
 
-def _answered(screen: Screen, question: dict[str, Any]) -> bool | str | dict[str, Any]:
+def _ask(screen: Screen, question: dict[str, Any]) -> bool | str | dict[str, Any]:
     """Ask until the person's line is a clear answer; return the value with which the node `confirm` is resumed."""
     while (answer := answer_of(screen.ask(question), question)) is None:
         screen.note(unclear(question))
     return answer
 
 
-def explained(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """Return an error of this package or of a model's provider as one line, with advice where there is any."""
     if isinstance(error, CompactionError | CheckpointError):
         return _line(str(error))
-    status, said = status_of(error), _said(error)
-    if advice := _BY_STATUS.get(status or 0):
-        return f"{advice} ({status}: {said})"
-    if status is None and classify(error) == "transient":
-        return (
-            f"the provider cannot be reached: check the network and OPENAI_BASE_URL ({type(error).__name__}: {said})"
-        )
-    return f"the model failed ({status or type(error).__name__}: {said})"
-
-
-def _said(error: Exception) -> str:
-    """Return the message in a provider's error, without the error's other fields and without repeated lines."""
-    lines = list(dict.fromkeys(text_of(error).splitlines()))
-    messages = [line.removeprefix("message: ") for line in lines if line.startswith("message: ")]
-    return _line(" ".join(messages or lines))
+    return f"{_ADVICE[classify(error)]} ({type(error).__name__}: {_line(text_of(error))})"
 
 
 def _line(text: str) -> str:

@@ -4,15 +4,12 @@ The results are compared with a random choice of messages and with langchain-cor
 """
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from langchain_core.messages import AnyMessage
-from rich import box
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from langgraph_compaction.checkpoint import CompactionRecords
@@ -20,19 +17,17 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.presets import PRESETS
 
-from ...lab import Recording, compare, read_recordings
-from ...lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
-from ...lab.evaluation.online import BASELINES as ONLINE_BASELINES
-from ...lab.evaluation.policies import BASELINES, Policy, compacted
-from ...lab.evaluation.scores import SAID, Task, measured, task
-from ...lab.evaluation.survival import cut
-from ...lab.replay.user_parts import UserParts, load_user_parts
-from ...offline_edit import newest
-from ...window_text import tokens_or_share, window_label
-from ..command_settings import checked_shares, shares_of, usage_errors
-from ..open_database import open_existing, report_errors
-from ..output.printing import Output, print_lines
-from .threads_command import DB_VARIABLE
+from ..lab import Recording, compare, read_recordings
+from ..lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
+from ..lab.evaluation.online import BASELINES as ONLINE_BASELINES
+from ..lab.evaluation.policies import BASELINES, Policy, compacted
+from ..lab.evaluation.scores import SAID, Task, measured, task
+from ..lab.evaluation.survival import cut
+from ..lab.replay.user_parts import UserParts, load_user_parts
+from ..offline_edit import newest
+from ..window_text import share, tokens_or_share, window_label
+from .options import DB_VARIABLE, open_existing
+from .output import Output, make_table, print_json, progress
 
 Columns = Mapping[str, Callable[[Mapping[str, Any]], str]]
 """The columns of a table: from heading to a function that returns the cell of a row."""
@@ -86,23 +81,6 @@ _ONLINE_LEGEND = (
 )
 
 
-def _picture(value: Path | None) -> Path | None:
-    if value is not None and value.suffix not in SUFFIXES:
-        raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
-    return value
-
-
-def _windows(value: str) -> list[float]:
-    """Return windows, separated by commas: tokens as ints, shares as floats; raise a usage error for other text."""
-    with usage_errors():
-        return [tokens_or_share(one.strip()) for one in value.split(",")]
-
-
-def _windows_given(value: str) -> str:
-    _windows(value)
-    return value
-
-
 def evaluate(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Files with recorded conversations, in the formats of `replay`.")
@@ -117,7 +95,6 @@ def evaluate(
     budget: Annotated[
         str,
         typer.Option(
-            callback=checked_shares,
             help="Sizes to compact to, as shares of the tokens of the first part, separated by commas.",
         ),
     ] = "0.1,0.25,0.5",
@@ -125,7 +102,6 @@ def evaluate(
         str,
         typer.Option(
             "--cut",
-            callback=checked_shares,
             help="Where to divide a conversation, as shares of its messages, separated by commas.",
         ),
     ] = "0.5",
@@ -136,7 +112,6 @@ def evaluate(
     window: Annotated[
         str,
         typer.Option(
-            callback=_windows_given,
             metavar="TOKENS|SHARE",
             help="With --online: windows in tokens, or as shares. 50% means the system prompt, the tools, and 50% of "
             "the other tokens.",
@@ -156,7 +131,7 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(callback=_picture, help="Write a chart to this .svg, .png or .html file."),
+        typer.Option(help="Write a chart to this .svg, .png or .html file."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -177,25 +152,36 @@ def evaluate(
 
     With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
-    with report_errors():
-        own = load_user_parts(use) if use else UserParts()
-        chosen = _chosen([name.strip() for name in preset.split(",")], own)
-        recordings = [one for file in files or () for one in read_recordings(file)]
-        recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
-        if not recordings:
-            raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
-        rows = (
-            _compare(recordings, chosen, own, _windows(window))
-            if online
-            else _measure(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
-        )
-        if as_json:
-            print_lines({**row, "note": SAID} for row in rows)
-        else:
-            _print(rows, online=online)
-        if out is not None:
-            draw = write_courses if online else write_chart
-            draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+    if out is not None and out.suffix not in SUFFIXES:
+        raise SettingsError(f"--out: {out} is none of {', '.join(SUFFIXES)}")
+    own = load_user_parts(use) if use else UserParts()
+    chosen = _chosen([name.strip() for name in preset.split(",")], own)
+    windows = _split("--window", window, tokens_or_share)
+    cuts, budgets = _split("--cut", cut_at, share), _split("--budget", budget, share)
+    recordings = [recording for file in files or () for recording in read_recordings(file)]
+    recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
+    if not recordings:
+        raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
+    if online:
+        with progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as show:
+            rows = list(compare(recordings, chosen, windows, own=own, seen=show))
+    else:
+        rows = _measure(_tasks(recordings, cuts), chosen, own, budgets)
+    if as_json:
+        print_json({**row, "note": SAID} for row in rows)
+    else:
+        _print(rows, online=online)
+    if out is not None:
+        draw = write_courses if online else write_chart
+        draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+
+
+def _split(option: str, values: str, read: Callable[[str], float]) -> list[float]:
+    """Return the values of an option, which are separated by commas, as numbers."""
+    try:
+        return [read(value.strip()) for value in values.split(",")]
+    except SettingsError as error:
+        raise SettingsError(f"{option}: {error}") from None
 
 
 def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:
@@ -240,27 +226,8 @@ def _measure(
 ) -> list[dict[str, Any]]:
     ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
     policies: dict[str, Sequence[Policy]] = {**ours, **BASELINES}
-    with _progress("contexts", len(tasks) * len(policies) * len(budgets)) as seen:
-        return list(measured(tasks, policies, budgets, seen=seen))
-
-
-def _compare(
-    recordings: Sequence[Recording],
-    chosen: Mapping[str, CompactionSettings],
-    own: UserParts,
-    windows: Sequence[float],
-) -> list[dict[str, Any]]:
-    with _progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as seen:
-        return list(compare(recordings, chosen, windows, own=own, seen=seen))
-
-
-@contextmanager
-def _progress(what: str, total: int) -> Generator[Callable[[], None]]:
-    console = Output(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
+    with progress("contexts", len(tasks) * len(policies) * len(budgets)) as show:
+        return list(measured(tasks, policies, budgets, seen=show))
 
 
 def _print(rows: Sequence[Mapping[str, Any]], *, online: bool) -> None:
@@ -280,9 +247,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, online: bool) -> None:
 
 
 def _table(title: str, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False, title=title)
-    for heading in columns:
-        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
+    table = make_table(left=["policy"], right=[heading for heading in columns if heading != "policy"], title=title)
     for row in rows:
         table.add_row(*(cell(row) for cell in columns.values()))
     return table

@@ -9,11 +9,9 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
-from ...recall_tool import MAX_TOKENS, Speaker, Wanted, look_up
-from ..open_database import open_existing
-from ..output.printing import Output, print_lines, words
-from .show_command import plain
-from .threads_command import AsJson, Db, Thread
+from ..recall_tool import MAX_TOKENS, Speaker, Wanted, look_up
+from .options import AsJson, Db, Thread, open_existing
+from .output import message_data, print_json, print_line
 
 
 def recall(
@@ -50,23 +48,21 @@ def recall(
         asked = Wanted(
             query=wanted,
             handle=handle,
-            since=_at(since),
-            until=_at(until),
+            since=_seconds(since),
+            until=_seconds(until),
             speaker=speaker,
             max_tokens=max_tokens,
         )
-        found = look_up(CompactionRecords(saver.database), thread, asked)
+        hits = look_up(CompactionRecords(saver.database), thread, asked)
     if as_json:
-        places = [
-            {"compaction_id": one.compaction_id, "archived_at": one.archived_at, "score": one.score} for one in found
-        ]
-        print_lines(
-            {**place, **message} for place, message in zip(places, plain([one.message for one in found]), strict=True)
+        messages = message_data([hit.message for hit in hits])
+        print_json(
+            {"compaction_id": hit.compaction_id, "archived_at": hit.archived_at, "score": hit.score, **message}
+            for hit, message in zip(hits, messages, strict=True)
         )
-        return
-    told = answer(found, wanted, max_tokens=max_tokens, counter=tiktoken_counter())
-    Output().print(words(told), soft_wrap=True)
+    else:
+        print_line(answer(hits, wanted, max_tokens=max_tokens, counter=tiktoken_counter()))
 
 
-def _at(moment: datetime | None) -> float | None:
+def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.replace(tzinfo=UTC).timestamp()

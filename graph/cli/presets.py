@@ -18,7 +18,6 @@ from langgraph_compaction.nodes.config.settings import GROUPS, CompactionSetting
 from langgraph_compaction.nodes.config.triggers import (
     Command,
     Count,
-    Hook,
     Marker,
     RemainingRatio,
     ReserveTokens,
@@ -28,10 +27,10 @@ from langgraph_compaction.nodes.config.triggers import (
 from langgraph_compaction.nodes.errors import UnknownWindowError
 from langgraph_compaction.nodes.runtime.dependencies import told_window
 
-from ...chat_model import named_model
-from ...preset_sizes import PresetSizes, preset_sizes
-from ..command_settings import Window, preset_named, window_tokens
-from ..output.printing import Output, print_text
+from ..chat_model import named_model
+from ..preset_sizes import PresetSizes, preset_sizes
+from .options import Window, preset_named, window_tokens
+from .output import Output, cells, make_table, print_text
 
 ABOUT: Mapping[Preset, str] = {
     "selective": "drops old tool blocks, keeps 12 rounds, always summarizes the rest",
@@ -45,14 +44,6 @@ ABOUT: Mapping[Preset, str] = {
     "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
 }
 """A description of each preset."""
-
-WHEN: Mapping[Hook, str] = {
-    "pre_input": "at the input",
-    "pre_model": "before calls",
-    "post_model": "after answers",
-    "on_overflow": "at overflow",
-}
-"""For each hook, when the triggers are checked."""
 
 _WIDTH = 100
 
@@ -68,10 +59,6 @@ def presets(
         typer.Option(help="Print the sizes that each preset has with this model. The model is not called."),
     ] = None,
     window: Window = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of tokens of the model's answer (`max_tokens` of the model)."),
-    ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON line for each preset. With --model or --window, print one list."),
@@ -79,19 +66,16 @@ def presets(
 ) -> None:
     """List the presets, or print one preset as YAML with all settings.
 
-    `load_settings(yaml=...)` reads the YAML, and the option --config FILE of `chat`, `replay` and `preview` reads it
-    from a file. These commands and LangGraph's server also read the file that the variable
-    LANGGRAPH_COMPACTION_CONFIG names.
+    `load_settings(yaml=...)` reads the YAML, and the option --config FILE of other commands reads it from a file.
+    These commands and LangGraph's server also read the file that the variable LANGGRAPH_COMPACTION_CONFIG names.
     """
     named = PRESETS if name is None else (preset_named(name),)
-    chosen = [CompactionSettings(preset=one) for one in named]
-    if model is not None or window is not None or max_tokens is not None:
-        if changed:
-            raise typer.BadParameter("--changed prints settings; --model, --window and --max-tokens print sizes")
-        _print_sizes(_sizes(model, named, window=window, max_tokens=max_tokens), as_json=as_json)
+    chosen = [CompactionSettings(preset=preset) for preset in named]
+    if model is not None or window is not None:
+        _print_sizes(_sizes(model, named, window), as_json=as_json)
     elif as_json:
-        for one in chosen:
-            print_text(_json(one, changed=changed))
+        for settings in chosen:
+            print_text(settings.model_dump_json(include=set(_fields(settings, changed=changed))))
     elif name is None:
         console = Output()
         console.print(table(chosen))
@@ -100,43 +84,27 @@ def presets(
         print_text(as_yaml(chosen[0], _fields(chosen[0], changed=changed)), end="")
 
 
-_NO_KEY = "none"
-"""Key with which a model is constructed: it is not called."""
-
-
-def _sizes(
-    name: str | None, presets: Sequence[Preset], *, window: str | None, max_tokens: int | None
-) -> list[PresetSizes]:
-    """Return the sizes of presets with a model; raise a usage error if the model or its window is not known."""
-    options = {} if max_tokens is None else {"max_tokens": max_tokens}
+def _sizes(name: str | None, presets: Sequence[Preset], window: str | None) -> list[PresetSizes]:
+    """Return the sizes of presets with a model, which is not called and needs no key."""
+    model = None if name is None else named_model(name, api_key="none")
     try:
-        model = None if name is None else named_model(name, api_key=_NO_KEY, **options)
-        tokens = window_tokens(window, known=told_window(model))
-        return preset_sizes(model, presets, window=tokens, max_tokens=None if model else max_tokens)
+        return preset_sizes(model, presets, window=window_tokens(window, known=told_window(model)))
     except UnknownWindowError as error:
-        raise typer.BadParameter(
+        raise SettingsError(
             f"no context window is known for {name or 'no model'}: check the model's name, or give --window TOKENS"
         ) from error
-    except SettingsError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def _print_sizes(rows: Sequence[PresetSizes], *, as_json: bool) -> None:
     if as_json:
         print_text(json.dumps([row._asdict() for row in rows]))
         return
-    found = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in PresetSizes._fields:
-        found.add_column(heading, justify="left" if heading == "preset" else "right", no_wrap=True)
+    found = make_table(left=["preset"], right=PresetSizes._fields[1:])
     for row in rows:
-        found.add_row(row.preset, *(f"{figure:,}" for figure in row[1:]))
+        found.add_row(*cells(*row))
     console = Output()
     console.print(found)
     console.print("Tokens of one request, without system prompt, system messages and tools.", style="dim")
-
-
-def _json(settings: CompactionSettings, *, changed: bool) -> str:
-    return settings.model_dump_json(include=set(_fields(settings, changed=changed)))
 
 
 def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
@@ -152,7 +120,8 @@ def as_yaml(settings: CompactionSettings, names: Sequence[str]) -> str:
     The first lines are a comment that describes the preset.
     """
     values = settings.model_dump(mode="json")
-    parts = [*_comment(in_sentences(settings)), f"{KEY}:"]
+    starts = f"A compaction starts at: {'; '.join(triggers_of(settings))}."
+    parts = [*_comment(f"{settings.preset}: {_about(settings)}. {starts}"), f"{KEY}:"]
     for heading, group in GROUPS.items():
         entries = [_entry(name, values[name]) for name in names if name in group.model_fields]
         parts += [textwrap.indent("\n".join([f"# == {heading} ==\n", *entries]), "  ")] if entries else []
@@ -170,32 +139,21 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
-def in_sentences(settings: CompactionSettings) -> str:
-    """Describe settings: what they are for, what starts a compaction and when that is checked, and the strategies."""
-    return (
-        f"{settings.preset}: {_about(settings)}. A compaction starts at: {'; '.join(triggers_of(settings))}. This is "
-        f"checked {', '.join(WHEN[hook] for hook in settings.hooks)}. What leaves is chosen by: "
-        f"{', '.join(map(plain, settings.strategies))}. A summary is written: {plain(settings.summary_mode)}."
-    )
-
-
 def plain(name: str) -> str:
     """Return the name of a strategy, a unit or another value in plain words."""
     return name.replace("_", " ")
 
 
 def table(presets: Iterable[CompactionSettings]) -> Table:
-    """Return a table of what starts, chooses and summarizes in each preset, in plain words and 80 columns."""
-    found = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, show_lines=True)
+    """Return a table of what starts a compaction and what chooses the messages in each preset, in plain words."""
+    found = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), show_lines=True)
     found.add_column("preset", min_width=max(map(len, PRESETS)))
-    found.add_column("starts at", width=16)
-    for heading in ("checked", "chosen by", "summary"):
+    for heading in ("starts at", "chosen by"):
         found.add_column(heading, no_wrap=True)
-    for one in presets:
-        when = [WHEN[hook] for hook in one.hooks]
-        lines = (triggers_of(one), when, map(plain, one.strategies), [plain(one.summary_mode)])
-        cells = (Text("\n".join(cell)) for cell in lines)
-        found.add_row(Text.assemble((one.preset, "bold"), ("\n" + _about(one), "dim")), *cells)
+    for preset in presets:
+        lines = (triggers_of(preset), map(plain, preset.strategies))
+        about = Text.assemble((preset.preset, "bold"), ("\n" + _about(preset), "dim"))
+        found.add_row(about, *(Text("\n".join(cell)) for cell in lines))
     return found
 
 

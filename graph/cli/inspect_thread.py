@@ -9,25 +9,19 @@ from rich.filesize import decimal
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
-from ...inspector.page import page
-from ...inspector.report import Report, report_of
-from ...inspector.serving import HOST, Server
-from ...inspector.thread_data import ThreadData, read, stamp
-from ..find_compaction import is_compaction
-from ..open_database import open_existing
-from ..output.printing import Output, print_lines, words
-from .threads_command import Db, Thread
+from ..inspector.page import page
+from ..inspector.report import Report, report_of
+from ..inspector.serving import HOST, Server
+from ..inspector.thread_data import read, stamp
+from .options import Db, Thread, is_compaction, open_existing
+from .output import print_json, print_line
 
 _UNSAFE = Pattern(r"[^0-9A-Za-z_.-]+")
 
-JsonInstead = Annotated[
-    bool, typer.Option("--json", help="Print the data of the report as JSON, instead of writing a file.")
-]
 
-
-def inspect(
+def inspect_thread(
     thread: Thread,
     *,
     db: Db,
@@ -37,7 +31,9 @@ def inspect(
         typer.Option("--serve", help="Serve the report on this machine and update it, instead of writing a file."),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve. 0 means any free port.")] = 8321,
-    as_json: JsonInstead = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the data of the report as JSON, instead of writing a file.")
+    ] = False,
 ) -> None:
     """Write an HTML report of a thread: request sizes, compactions and all messages.
 
@@ -45,7 +41,7 @@ def inspect(
     """
     with open_existing(db, thread) as saver:
         if as_json:
-            print_lines([_report(saver, thread)])
+            print_json([_report(saver, thread)])
         elif serve:
             _serve(saver, thread, port)
         else:
@@ -60,17 +56,7 @@ def file_name(thread: str) -> str:
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:
     # before the data: if the thread changes in between, the next poll sees another stamp and loads the data again
     known = stamp(saver, thread)
-    data = read(saver, thread)
-    return report_of(data, _counter(data), stamp=known)
-
-
-def _counter(data: ThreadData) -> TokenCounter:
-    """Return the token counter for the report, which should count as the thread's graph did.
-
-    It is the approximate counter if every ledger row of the thread names this counter, else tiktoken's counter.
-    """
-    approximate = approximate_counter()
-    return approximate if {row.counter for row in data.attempts} == {approximate.name} else tiktoken_counter()
+    return report_of(read(saver, thread), tiktoken_counter(), stamp=known)
 
 
 def _write(report: Report, out: Path) -> None:
@@ -81,11 +67,12 @@ def _write(report: Report, out: Path) -> None:
         raise SettingsError(
             f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
-    rows = [attempt["row"] for attempt in report["attempts"]]
-    compactions = sum(is_compaction(row["trigger"], row["verdict"]) for row in rows)
-    counts = f"requests: {len(report['requests'])}, compactions: {compactions}"
-    told = f"{out}, {decimal(out.stat().st_size)} ({counts})"
-    Output().print(words(told), soft_wrap=True)
+    compactions = sum(
+        is_compaction(attempt["row"]["trigger"], attempt["row"]["verdict"]) for attempt in report["attempts"]
+    )
+    print_line(
+        f"{out}, {decimal(out.stat().st_size)} (requests: {len(report['requests'])}, compactions: {compactions})"
+    )
 
 
 def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
@@ -94,9 +81,8 @@ def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
     except OSError as error:
         raise SettingsError(f"port {port} cannot be used: {error.strerror}; choose another by --port") from error
     with serving:
-        told = f"http://{HOST}:{serving.server_port}/ follows {thread}; Ctrl-C ends it"
-        Output().print(words(told), soft_wrap=True)
+        print_line(f"http://{HOST}:{serving.server_port}/ follows {thread}; Ctrl-C ends it")
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            Output().print("ended")
+            print_line("ended")

@@ -1,21 +1,19 @@
 """`import-checkpoints`: the threads of LangGraph's own savers, carried over and verified."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, sync_url
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint, import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints as copy
 from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.nodes import SettingsError
 
-from ..open_database import report_errors
-from ..output.printing import Output, complain, print_lines, words
+from .output import Output, complain, print_json, progress, words
 
 _INTERRUPTED = 130
 
@@ -60,7 +58,7 @@ class Outcome:
         return not self.failed and self.verified == self.checkpoints
 
 
-def import_command(
+def import_checkpoints(
     *,
     source: Annotated[
         str,
@@ -91,54 +89,36 @@ def import_command(
     or if its copy differs from the original, the command lists the checkpoint and ends with the exit code 1.
     """
     outcome = Outcome()
-    console = Output(stderr=as_json)
-    with report_errors():
-        kinds = [_class(name) for name in allow or ()]
-        if is_memory(sync_url(target)):
-            raise SettingsError("--to names a database in memory, which would end with the command")
-        try:
-            with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
-                saver.setup()
-                sizes = opened.threads()
-                chosen = dict.fromkeys(thread or sizes)
-                outcome.threads, outcome.checkpoints = len(chosen), sum(sizes.get(name, 0) for name in chosen)
-                _follow(import_checkpoints(opened, saver, threads=thread or None), outcome, console)
-        except KeyboardInterrupt:
-            complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
-            raise typer.Exit(_INTERRUPTED) from None
+    kinds = [_class(name) for name in allow or ()]
+    if is_memory(sync_url(target)):
+        raise SettingsError("--to names a database in memory, which would end with the command")
+    try:
+        with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
+            saver.setup()
+            sizes = opened.threads()
+            chosen = dict.fromkeys(thread or sizes)
+            outcome.threads, outcome.checkpoints = len(chosen), sum(sizes.get(name, 0) for name in chosen)
+            with progress("threads", outcome.checkpoints) as show:
+                for copied in copy(opened, saver, threads=thread or None):
+                    outcome.add(copied)
+                    show(outcome.verified, f"thread {copied.thread_id[:36]}")
+    except KeyboardInterrupt:
+        complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
+        raise typer.Exit(_INTERRUPTED) from None
     if as_json:
-        print_lines([asdict(outcome)])
+        print_json([asdict(outcome)])
     else:
-        _tell(outcome, console)
+        _print(outcome)
     if not outcome.flawless:
         raise typer.Exit(1)
 
 
-def _follow(imported: Iterable[ImportedCheckpoint], outcome: Outcome, console: Output) -> None:
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[done]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("threads", total=outcome.checkpoints, done="")
-        for one in imported:
-            outcome.add(one)
-            progress.update(
-                task,
-                advance=1 + one.held_back,
-                description=f"thread {one.thread_id[:36]}",
-                done=f"{outcome.verified:,} verified of {outcome.checkpoints:,}",
-            )
-
-
-def _tell(outcome: Outcome, console: Output) -> None:
+def _print(outcome: Outcome) -> None:
     figures = (
         f"{outcome.checkpoints:,} checkpoints in {outcome.threads:,} threads: {outcome.already:,} were there before, "
         f"{outcome.written:,} written now; {outcome.verified:,} read back and equal to the source"
     )
-    console.print(words(figures, "green" if outcome.flawless else "yellow"), soft_wrap=True)
+    Output().print(words(figures, "green" if outcome.flawless else "yellow"), soft_wrap=True)
     alike: dict[tuple[str, str], list[Failed]] = {}
     for failed in outcome.failed:
         alike.setdefault((failed.thread_id, failed.reason), []).append(failed)

@@ -1,0 +1,179 @@
+"""Options that several commands share, and what they name: a database, settings, an attempt at a compaction."""
+
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, SchemaError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
+from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
+from langgraph_compaction.nodes.config.base_model import nearest
+from langgraph_compaction.nodes.config.loading import load_settings
+from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+
+from ..window_text import part_of, tokens_or_share
+
+DB_VARIABLE = "LANGGRAPH_COMPACTION_DATABASE_URL"
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar=DB_VARIABLE,
+        show_envvar=False,  # the end of the help names it: a column of options is too narrow
+        help="The URL of the database, for example sqlite:///agent.db.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
+Attempt = Annotated[
+    str,
+    typer.Argument(
+        metavar="[COMPACTION]",
+        help="The number of the attempt in `history`, `last` (the newest attempt), or the beginning of its id.",
+    ),
+]
+PresetName = Annotated[str | None, typer.Option("--preset", help="The preset. `presets` lists all presets.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="A YAML file with settings, in the format of `presets NAME`. Default: the file that the variable "
+        "LANGGRAPH_COMPACTION_CONFIG names. The variables LANGGRAPH_COMPACTION_<SETTING> override the file. Other "
+        "options override both."
+    ),
+]
+Window = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKENS|SHARE",
+        help="The context window in tokens (32000), or a share of the window in the model's profile (25% or 0.25).",
+    ),
+]
+SHORT_ID = 8
+"""Number of characters of an id that `history` shows."""
+
+
+def exit_code(error: CompactionError | CheckpointError) -> int:
+    """Return 2, as for a usage error, if what was typed or set cannot be used, else 1.
+
+    Errors of the first kind are `ValueError`s: a setting, a URL, a file of a recording, the name of a thread. A
+    database without tables that this code can read is one too.
+    """
+    return 2 if isinstance(error, ValueError | SchemaError) else 1
+
+
+def window_tokens(window: str | None, *, known: int | None) -> int | None:
+    """Return the value of `--window` in tokens; `known` is the window of the model's profile, where there is one.
+
+    Raise `SettingsError` for a share of a window that is not known.
+    """
+    if window is None:
+        return None
+    if known is None and isinstance(tokens_or_share(window), float):
+        raise SettingsError(
+            f"--window {window} is a share, and the model's own window is not known: give a number of tokens"
+        )
+    return part_of(window, known or 0)
+
+
+def preset_named(name: str) -> Preset:
+    """Return the preset with this name; raise `SettingsError` that suggests the nearest name if there is none."""
+    if name not in PRESETS:
+        raise SettingsError(f"there is no preset {name!r}; {nearest(name, PRESETS)}")
+    return name
+
+
+def settings_of(config: Path | None, **options: Any) -> CompactionSettings:
+    """Return the settings of options, environment and file, in this order of precedence.
+
+    An option that is `None` was not given. Without `config` the file is the one that the environment names. Raise
+    `SettingsError` for a wrong setting; the error names the file and key, or the variable.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if "preset" in given:
+        preset_named(given["preset"])
+    return load_settings(yaml=config, env=os.environ, **given)
+
+
+def is_compaction(trigger: str, verdict: str | None) -> bool:
+    """Return whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
+    return trigger != PREPARING and verdict != "undone"
+
+
+def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRow:
+    """Return the row of the ledger that `name` means.
+
+    `name` is "last" (the newest row that is neither a preparation nor an undo), a number as `history` shows it (1 is
+    the oldest), or the beginning of an id. Up to seven digits are always a number. Raise SettingsError if there is no
+    such compaction, or if ids of several begin so.
+    """
+    rows = records.history(thread)
+    attempts = [row for row in rows if is_compaction(row.trigger, row.verdict)]
+    if name == "last" and attempts:
+        return attempts[-1]
+    is_number = name.isascii() and name.isdigit() and len(name) < SHORT_ID
+    if is_number and 0 < int(name) <= len(rows):
+        return rows[int(name) - 1]
+    found = [row for row in rows if name and not is_number and row.compaction_id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise SettingsError(
+            f"the ids of {len(found)} compactions of thread {thread!r} begin with {name!r}: give more of the id"
+        )
+    raise SettingsError(f"the ledger of thread {thread!r} has no compaction {name!r}: `history {thread}` lists them")
+
+
+@contextmanager
+def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
+    """Open the database `db` and create its tables; if `db` is `None`, use a temporary database within the block."""
+    with (
+        TemporaryDirectory(prefix="langgraph-compaction-") as folder,
+        SQLAlchemySaver.from_url(db or f"sqlite:///{Path(folder, 'threads.db').as_posix()}") as saver,
+    ):
+        saver.setup()
+        yield saver
+
+
+@contextmanager
+def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
+    """Open an existing database in which the named threads exist; never create a database.
+
+    Raise `SettingsError` if the file, the tables of this package or a named thread is missing.
+    """
+    _check_exists(db)
+    with SQLAlchemySaver.from_url(db) as saver:
+        there = saver.threads()
+        if missing := [thread for thread in threads if thread not in there]:
+            raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {place(sync_url(db))}")
+        yield saver
+
+
+def _check_exists(db: str) -> None:
+    """Raise SettingsError if the URL's file is missing or holds no tables of this package; check no server."""
+    url = sync_url(db)
+    if is_memory(url):
+        raise SettingsError(
+            "a database in memory ends with its process; name one that stays: --db sqlite:///agent.db"
+        )
+    if url.get_backend_name() != "sqlite":
+        return  # connecting to a server creates no database, and the saver reports missing tables
+    file = Path(url.database or "")
+    if not file.is_file():
+        raise SettingsError(f"there is no file {file}")
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as conn:
+            ours = conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'compaction_schema'").fetchone()
+    except sqlite3.Error as error:
+        raise SettingsError(f"{file} cannot be read: {error}") from error
+    if ours is None:
+        raise SettingsError(
+            f"{file} holds no tables of langgraph-compaction; `import-checkpoints` brings threads over"
+        )

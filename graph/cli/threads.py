@@ -1,0 +1,125 @@
+"""`threads`: the threads of a database, the checkpoints of one of them, and how large they are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+from rich.filesize import decimal
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.db import tables
+
+from .options import AsJson, Db, open_existing
+from .output import cells, format_time, make_table, print_json, print_table
+
+_UUID_CHARS = 36
+"""Length of the ids that LangGraph's server gives to threads. Such an id is not wrapped, so that it can be copied."""
+_TO_THE_MINUTE = 16
+"""Number of characters of a time without its seconds, for which a narrow terminal has no room."""
+
+Row = Mapping[str, Any]
+Columns = Mapping[str, Callable[[Row], object]]
+"""Functions that return a cell of a row, by the heading of the column."""
+
+_THREADS: Columns = {
+    "thread": lambda row: row["thread_id"],
+    "last written": lambda row: format_time(row["updated_at"])[:_TO_THE_MINUTE],
+    "checkpoints": lambda row: row["checkpoints"],
+    "compactions": lambda row: row["compactions"],
+}
+_CHECKPOINTS: Columns = {
+    "checkpoint": lambda row: row["checkpoint_id"],
+    "namespace": lambda row: row["namespace"],
+    "source": lambda row: row["source"],
+    "step": lambda row: row["step"],
+    "messages": lambda row: row["messages"],
+    "writes": lambda row: row["writes"],
+}
+_SIZES: Columns = {
+    "thread": lambda row: row["thread_id"],
+    "checkpoints": lambda row: decimal(row["checkpoint_bytes"]),
+    "writes": lambda row: decimal(row["write_bytes"]),
+    "messages": lambda row: decimal(row["message_bytes"]),
+    "blobs": lambda row: decimal(row["blob_bytes"]),
+    "total": lambda row: decimal(row["total_bytes"]),
+    "not shared": lambda row: "" if (size := row["unshared_message_bytes"]) is None else decimal(size),
+}
+_LEFT = {"thread", "last written", "checkpoint", "namespace", "source"}
+
+
+def threads(
+    thread: Annotated[
+        str | None, typer.Argument(metavar="[THREAD]", help="The id of a thread, to list its checkpoints.")
+    ] = None,
+    *,
+    db: Db,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="Show the size of the stored data by kind, in bytes.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of checkpoints.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the threads, or the checkpoints of one thread, the newest first.
+
+    With --sizes and a thread, the command also shows how large its messages would be if each checkpoint had its own
+    copies.
+    """
+    with open_existing(db, *([] if thread is None else [thread])) as saver:
+        if sizes:
+            columns = _SIZES
+            rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]
+        elif thread is not None:
+            columns = _CHECKPOINTS
+            rows = [_checkpoint(found) for found in saver.list({"configurable": {"thread_id": thread}}, limit=limit)]
+        else:
+            columns, rows = _THREADS, _threads(saver)
+    if as_json:
+        print_json(rows)
+        return
+    used = {heading: cell for heading, cell in columns.items() if any(cell(row) != "" for row in rows)}
+    table = make_table(
+        left=[heading for heading in used if heading in _LEFT],
+        right=[heading for heading in used if heading not in _LEFT],
+    )
+    if "thread" in used:
+        table.columns[0].min_width = min(_UUID_CHARS, max(len(row["thread_id"]) for row in rows))
+    for row in rows:
+        table.add_row(*cells(*(cell(row) for cell in used.values())))
+    print_table(table, "There are no threads." if thread is None else "It has no checkpoints.")
+
+
+def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
+    def counted(table: sa.Table, *which: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+        mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id, *which)
+        return mine.correlate(tables.thread).scalar_subquery()
+
+    is_undo = sa.func.coalesce(tables.ledger.c.verdict, "") == "undone"
+    query = sa.select(
+        tables.thread.c.thread_id,
+        tables.thread.c.updated_at,
+        counted(tables.checkpoint).label("checkpoints"),
+        counted(tables.ledger, tables.ledger.c.trigger != PREPARING, ~is_undo).label("compactions"),
+    ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
+    return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
+
+
+def _checkpoint(found: CheckpointTuple) -> dict[str, Any]:
+    own = found.config.get("configurable", {})
+    values = found.checkpoint["channel_values"].values()
+    return {
+        "checkpoint_id": own["checkpoint_id"],
+        "namespace": own["checkpoint_ns"],
+        "parent_id": (found.parent_config or {}).get("configurable", {}).get("checkpoint_id"),
+        "step": found.metadata.get("step"),
+        "source": found.metadata.get("source"),
+        "created_at": found.checkpoint["ts"],
+        "messages": sum(
+            isinstance(item, BaseMessage) for value in values if isinstance(value, list) for item in value
+        ),
+        "writes": len(found.pending_writes or []),
+    }
