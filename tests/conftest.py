@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from zlib import crc32
 
 import pytest
 import sqlalchemy as sa
@@ -25,6 +26,9 @@ SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 SHARED = ("sqlite", *SERVERS)
 """Kinds of database that several processes can open."""
 KINDS = ("memory", *SHARED)
+
+WAYS = ("sync", "async")
+"""How a graph is driven."""
 
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
 PURE_FOLDERS = ("tests/nodes",)
@@ -82,6 +86,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000)
         gc.enable()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Drive a graph both ways in a full run, and by default one of them: every other test is asynchronous.
+
+    Both ways run the same bodies; what differs between them has tests of its own.
+    """
+    if "go" in metafunc.fixturenames:
+        chosen = crc32(metafunc.function.__name__.encode()) % len(WAYS)
+        metafunc.parametrize("go", WAYS if FULL else WAYS[chosen : chosen + 1], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -78,6 +78,17 @@ async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
     ]
 
 
+async def test_a_pinned_result_stays(go: Drive) -> None:
+    """However many newer ones there are."""
+    model = ScriptedModel(replies=[calls(("look", {})), "done", calls(("look", {}), start=2), "done"])
+    graph = agent(model, tools=[looking(1)])
+    await go.invoke(graph, said("go"))
+    (page,) = (message for message in values(graph)["messages"] if message.type == "tool")
+    CompactionThread(graph, CONFIG).pin(message_id=page.id)
+    await go.invoke(graph, said("again"))
+    assert pages(model, -1) == ["page1-0", "page2-0"]
+
+
 async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """Each time a compaction of its own, without a summary; the line names the handle, the transcript has it all."""
     caplog.set_level("INFO")
