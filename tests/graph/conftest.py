@@ -7,7 +7,7 @@ from tests.graph.harness import Asynchronous, Clock, Synchronous
 
 @pytest.fixture
 def go(request: pytest.FixtureRequest) -> Synchronous | Asynchronous:
-    """Return what drives a graph: by `invoke` and `stream`, or by `ainvoke` and `astream`; see `tests/conftest.py`."""
+    """Return what drives a graph, by `invoke` and `stream` or by `ainvoke` and `astream`: see `tests/conftest.py`."""
     return Synchronous() if request.param == "sync" else Asynchronous()
 
 

@@ -47,10 +47,17 @@ def look(n: int) -> str:
     return f"looked {n} {MARKER}"
 
 
-@pytest.mark.parametrize("hooks", [("pre_model", "post_model"), ("pre_model",)])
-async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("hooks", "answer"),
+    [
+        (("pre_model", "post_model"), f"Done. {MARKER}"),
+        (("pre_model",), f"Done. {MARKER}"),
+        (("pre_model",), AIMessage([{"type": "text", "text": f"Done. {MARKER}"}])),
+    ],
+)
+async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str, ...], answer: Any) -> None:
     """Whatever the size and the hooks: it is taken out of the answer, the turn ends, event and ledger name it."""
-    model = ScriptedModel(replies=[f"Done. {MARKER}", "ok"])
+    model = ScriptedModel(replies=[answer, "ok"])
     graph = marking(model, hooks=hooks)
     chunks = await go.stream(graph, talk(), stream_mode=MODES)
     assert steps(chunks) == ["token_check", "model", *COMPACTION]
