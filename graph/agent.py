@@ -38,8 +38,6 @@ class _Served(NamedTuple):
 def _built() -> _Served:
     model, window = agent_model()
     settings = with_window(load_settings(env=os.environ), window)
-    if settings.confirmation_unavailable is None:  # LangGraph's server adds a checkpointer later
-        settings = settings.model_copy(update={"confirmation_unavailable": "proceed"})
     database = Database.open(os.environ.get(DATABASE_URL, "memory"))
     graph = create_compacting_agent(model, settings=settings, database=database)
     return _Served(graph, database, allowed_classes(os.environ.get(ALLOW, "")))

@@ -60,13 +60,13 @@ def build_dependencies(
     This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
     counter, summarizer = counter_of(given.get("token_counter")), given.get("summarizer")
-    if isinstance(summarizer, str) and summarizer in ("model", "digest"):
-        settings, summarizer = settings.model_copy(update={"summarizer": summarizer}), None
+    writer = summarizer if summarizer in ("model", "digest") else None
     return Dependencies(
         settings=settings,
         records=records,
         model=model,
-        summarizer=None if summarizer is None else _opened(summarizer),
+        writer=writer,
+        summarizer=None if summarizer is None or writer else _opened(summarizer),
         summary_model=summary_model,
         fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),

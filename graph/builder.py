@@ -30,7 +30,6 @@ from langgraph_compaction.nodes.runtime.dependencies import (
     with_tools,
 )
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
-from langgraph_compaction.nodes.runtime.trigger_and_warning import check_askable
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState
@@ -78,7 +77,7 @@ def create_compacting_agent(
     - `tools`, `system_prompt`, `checkpointer`, `store`, `name`: as in `create_agent`.
     - `settings`: when and how the conversation is compacted.
     - `summarizer`: a chat model or its name, a compiled graph, an object of the `Summarizer` protocol, "model" (the
-      model of the call) or "digest" (extraction without a model); without it the setting `summarizer` decides.
+      model of the call) or "digest" (extraction without a model); without it the policy decides.
       `fallback_summarizers` are called in turn if the summarizer fails; the digest is the last resort.
     - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
       `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
@@ -94,8 +93,7 @@ def create_compacting_agent(
     - `now`: a function that returns the time of the wall clock, in seconds.
 
     Raise `SettingsError` for arguments that cannot work: no model, an unknown context window, a system prompt that
-    leaves no tokens for messages, another package's durable checkpointer without `database`, `require_confirmation`
-    with neither a checkpointer nor `confirmation_unavailable`.
+    leaves no tokens for messages, another package's durable checkpointer without `database`.
     """
     source = _source_of(model)
     chosen = settings_of(settings)
@@ -121,7 +119,6 @@ def create_compacting_agent(
         now=now,
     )
     _checked(dependencies)
-    check_askable(chosen, answerable=bool(checkpointer))
     graph = StateGraph(state_schema, context_schema=CompactionOverrides)
     _add_nodes(graph, dependencies, AGENT_EDGES, {"model": retry_policy})
     graph.add_node("tools", tool_node)

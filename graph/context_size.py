@@ -1,12 +1,15 @@
 """Read LangChain's `trigger` and `keep` as settings: ("fraction", 0.8), ("tokens", 4_000), ("messages", 50)."""
 
-import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.settings import chosen
 from langgraph_compaction.nodes.config.triggers import Count, ReserveTokens
+from langgraph_compaction.nodes.selection.strategies.recent_rounds import recent_messages
+from langgraph_compaction.nodes.selection.strategies.recent_tokens import recent_tokens
+from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 
 ContextSize = tuple[str, float]
 """A kind and its value, as LangChain's `SummarizationMiddleware` takes them."""
@@ -65,21 +68,28 @@ def with_sizes(
     if len(keep) > 1:
         raise SettingsError(f"keep takes one size, not {list(keep)!r}")
     if trigger:
-        _refuse_both(settings, "trigger", ("trigger_ratio", "triggers"))
+        if said := sorted(chosen(settings).keys() & {"trigger_ratio", "triggers"}):
+            raise SettingsError(f"trigger= and settings.{said[0]} set the same: give one of them")
         changed |= _triggers(settings, trigger, window)
+    policy = settings.policy
+    if keep:
+        if policy.strategies != type(policy)().strategies:
+            raise SettingsError("keep= and the policy's strategies set the same: give one of them")
+        policy = policy.model_copy(update={"strategies": tuple(kept_by(keep, window))})
+    given = {**chosen(settings), **changed, "policy": policy}
+    return CompactionSettings.model_validate(given) if changed or keep else settings
+
+
+def kept_by(keep: Sequence[ContextSize], window: int) -> dict[str, Strategy]:
+    """Return the strategy that keeps so many messages or tokens, by its name; empty if `keep` is."""
+    found: dict[str, Strategy] = {}
     for kind, value in keep:
-        _refuse_both(settings, "keep", ("strategies", "recent_rounds_keep", "recent_rounds_as", "recent_tokens_keep"))
         if kind == "messages":
-            pairs = math.ceil(value / 2)
-            changed |= {
-                "strategies": ("recent_rounds",),
-                "recent_rounds_as": "message_pairs",
-                "recent_rounds_keep": pairs,
-            }
+            found["recent_messages"] = partial(recent_messages, most=int(value))
         else:
-            tokens = value if kind == "tokens" else max(1, int(window * value))
-            changed |= {"strategies": ("recent_tokens",), "recent_tokens_keep": tokens}
-    return CompactionSettings.model_validate({**chosen(settings), **changed}) if changed else settings
+            tokens = int(value) if kind == "tokens" else max(1, int(window * value))
+            found["recent_tokens"] = partial(recent_tokens, most=tokens)
+    return found
 
 
 def _triggers(settings: CompactionSettings, sizes: Sequence[ContextSize], window: int) -> dict[str, Any]:
@@ -97,8 +107,3 @@ def _triggers(settings: CompactionSettings, sizes: Sequence[ContextSize], window
     if lowest is not None:
         changed["target_ratio"] = max(LEAST_AIM, min(settings.target_ratio, lowest * AIM))
     return changed
-
-
-def _refuse_both(settings: CompactionSettings, name: str, fields: Sequence[str]) -> None:
-    if said := sorted(chosen(settings).keys() & set(fields)):
-        raise SettingsError(f"{name}= and settings.{said[0]} set the same: give one of them")

@@ -34,6 +34,7 @@ from langgraph_compaction.nodes.compaction_request import (
     RequestChannel,
     fault_of,
 )
+from langgraph_compaction.nodes.config.prompts import CONVERSATION
 from langgraph_compaction.nodes.config.settings import effective, settings_of
 from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
@@ -58,7 +59,7 @@ from langgraph_compaction.nodes.summary.key_information import KeyInformationArg
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
-from .context_size import ContextSize, sizes_in, with_sizes
+from .context_size import ContextSize, kept_by, sizes_in, with_sizes
 from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
 from .exclusive_runs import one_run_at_a_time
 from .model_request import Caller, Request, Response, SmallerModelChosen, schemas, with_answer
@@ -146,13 +147,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._name = name or type(self).__name__
         known = named_model(model) if isinstance(model, str) else model
         chosen = settings_of(settings)
-        if summary_prompt is not None:
-            raise SettingsError(
-                "summary_prompt= is not used: give summarizer= a compiled graph, or an object with name, "
-                "summarize and asummarize, that asks in words of its own"
-            )
-        if trim_tokens_to_summarize is not None:
-            chosen = effective(chosen, {"summary_input_tokens": trim_tokens_to_summarize})
+        own = summary_prompt and summary_prompt.replace("{messages}", CONVERSATION)  # as LangChain writes it
+        asked = {"summary_prompt": own, "summary_input_tokens": trim_tokens_to_summarize}
+        chosen = effective(chosen, asked)
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
         self._has_database, self._records = database is not None, RecordsOfCheckpointers()
         self._dependencies = build_dependencies(
@@ -269,7 +266,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         window = told_window(model)
         if window is None or window >= context.sizes.window:
             return True
-        settings, fixed = self._sized(model, window), context.sizes.fixed
+        settings, fixed = self._sized(model, window)["settings"], context.sizes.fixed
         sizes = context.dependencies.sizes_for(model, settings, window=window, fixed=fixed)
         return context.meter.request(messages) <= sizes.limit
 
@@ -336,7 +333,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             window = window_of(dependencies.settings, dependencies.fixed_model)
         return replaced(
             dependencies,
-            settings=self._sized(model, window),
+            **self._sized(model, window),
             model=model.bind(**request.model_settings),
             summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
@@ -345,11 +342,14 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             ephemeral=ephemeral_tools(request.tools),
         )
 
-    def _sized(self, model: Model | None, window: int) -> CompactionSettings:
-        """Return the settings for a model; `window` is that of another one if the model does not say its own."""
+    def _sized(self, model: Model | None, window: int) -> dict[str, Any]:
+        """Return settings and strategies for a model; `window` is another one's if the model does not say its own."""
         used = capped(self._dependencies.settings, window)
         sized = with_sizes(self._dependencies.settings, self._trigger, self._keep, used)
-        return sized if told_window(model) else sized.model_copy(update={"context_window": used})
+        return {
+            "settings": sized if told_window(model) else sized.model_copy(update={"context_window": used}),
+            "strategies": {**self._dependencies.strategies, **kept_by(self._keep, used)},
+        }
 
     def _remember(self, response: Response, dependencies: Dependencies) -> None:
         with self._lock:
@@ -369,7 +369,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         if (called := self._newest_call(dependencies.records)) is not None:
             return called
         window = window_of_thread(dependencies.settings, model, state.get("compaction"))
-        return replaced(dependencies, settings=self._sized(model, window), model=model)
+        return replaced(dependencies, **self._sized(model, window), model=model)
 
 
 class AgentHook:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.runtime.dependencies import Model, answer_tokens, window_of

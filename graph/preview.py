@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total

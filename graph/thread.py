@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.runtime.effects import arun, is_long
 
 from .builder import Graph

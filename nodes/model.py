@@ -27,6 +27,7 @@ from .runtime.ledger_io import note
 from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
+from .selection import breaker
 from .selection.compaction_marker import remove_marker
 from .state import Usage
 from .summarize import summarize
@@ -57,7 +58,8 @@ def model(context: NodeContext) -> Effects[Update]:
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
     except Exception as error:
-        if not (context.settings.enabled and "on_overflow" in context.settings.hooks and is_context_overflow(error)):
+        handled = context.settings.enabled and "on_overflow" in context.settings.policy.hooks
+        if not (handled and is_context_overflow(error)):
             raise
         return _overflow(context, error)
     answer = _own(context, answer)
@@ -205,8 +207,8 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
         **at_level(context, min(last + 1, len(context.fallback_chain) - 1)),
     }
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
-    if times >= context.settings.breaker_ineffective_after:
-        judged["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
+    if times >= breaker.COOLDOWN_AFTER:
+        judged["cooldown_until"] = context.now() + breaker.COOLDOWN_S
     return judged
 
 

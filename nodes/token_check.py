@@ -11,6 +11,7 @@ from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .ahead.prepare import prepare_if_due
 from .compaction_request import REQUEST, Memory, fault_of
+from .config.policies import ProgressivePolicy
 from .config.triggers import Command
 from .conversation.message_marks import MARK, first_inputs, marks
 from .conversation.pin_tags import leaves_pin_open
@@ -57,7 +58,7 @@ def token_check(context: NodeContext) -> Effects[Update]:
 
 def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Update]:
     context = admission.context
-    check_askable(context.settings, answerable=context.can_ask)
+    check_askable(context)
     common = _common(admission)
     view = Transcript(context.messages)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
@@ -104,9 +105,8 @@ def _common(admission: Admission) -> dict[str, Any]:
 
 
 def _may_expire(context: NodeContext) -> bool:
-    """Whether to remove ephemeral messages: a tool or setting asks for it, and no undo holds compactions off."""
-    named = context.dependencies.ephemeral or context.settings.ephemeral_keep is not None
-    return bool(named) and not context.compaction.get("held")
+    """Whether to remove ephemeral results: a tool asks for it, and no undo holds compactions off."""
+    return bool(context.dependencies.ephemeral) and not context.compaction.get("held")
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
@@ -120,7 +120,7 @@ def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
 
 def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
     """Yield the sizes to check before the whole request: without the new input, or without new tool results."""
-    hooks, newest = context.settings.hooks, Transcript(context.messages).pending_user
+    hooks, newest = context.settings.policy.hooks, Transcript(context.messages).pending_user
     if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
         yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
     results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(context.messages)))
@@ -163,7 +163,7 @@ def _first_pinned(context: NodeContext) -> Memory | None:
     """Return the pins plus, once, the user's first input, unless that input takes more than half of the room."""
     known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
     if (
-        not context.settings.key_information_pin_first_input
+        not context.settings.of(ProgressivePolicy).pin_first_input
         or context.memory.get("goal")
         or (later and known is not None)
     ):

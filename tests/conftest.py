@@ -16,6 +16,8 @@ from hypothesis import settings
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import connections, tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
+from langgraph_compaction.nodes.runtime import summarize_chunks
+from langgraph_compaction.nodes.selection import breaker
 from tests.full import FULL
 from tests.shared_data import recordings_found
 
@@ -35,6 +37,20 @@ PURE_FOLDERS = ("tests/nodes",)
 DATABASE_FIXTURES = frozenset(
     {"database", "database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
 )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_pauses() -> Iterator[None]:
+    """Let a call of a summarizer be repeated at once; the tests of the pause set it themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summarize_chunks, "BACKOFF_S", 0)
+        yield
+
+
+@pytest.fixture
+def unbraked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let compactions follow each other as often as they are due."""
+    monkeypatch.setattr(breaker, "CALLS", 0)
 
 
 class CompiledStatements(dict[Any, Any]):

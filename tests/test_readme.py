@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,19 @@ import pytest
 from langchain_google_genai import ChatGoogleGenerativeAI
 from opentelemetry import trace
 from opentelemetry.trace import TracerProvider
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import errors as storage_errors
 from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.presets import plain, triggers_of
 from langgraph_compaction.graph.preset_sizes import preset_sizes
 from langgraph_compaction.nodes import CompactionSettings, errors
 from langgraph_compaction.nodes import events as told
-from langgraph_compaction.nodes.config.settings import GROUPS
+from langgraph_compaction.nodes.config.policies import POLICIES
+from langgraph_compaction.nodes.config.settings import flat
 from tests.fakes import claude, gpt
 
 ROOT = Path(__file__).parent.parent
@@ -77,34 +80,51 @@ def test_every_block_is_of_a_known_language() -> None:
     assert set(found[1::2]) == {""}
 
 
-def test_the_guide_has_every_setting() -> None:
+def test_the_guides_have_every_setting_and_every_policy() -> None:
     """Each in a row with its default and what it means, in the order of the code, and nothing else."""
-    assert PAGES["configuration.md"] == with_settings(PAGES["configuration.md"])
+    for page in ("configuration.md", "presets.md"):
+        assert PAGES[page] == with_settings(PAGES[page])
 
 
 def with_settings(page: str) -> str:
-    """The guide with a heading, a sentence and a table for each group of settings: everyday settings at its top."""
-    first, *others = (_group(*one) for one in GROUPS.items())
-    before, middle = page.partition("## Everyday settings")[0], page[page.index("## In YAML") :]
-    middle = middle.partition("## All other settings")[0]
-    end = page[page.index("Next steps:") :]
-    rest = "\n".join(["## All other settings\n", *(f"#{group}" for group in others), end])
-    return f"{before}{first}\n{middle}{rest}"
+    """The page with the tables of the models: shared settings, those of each policy, and the policies."""
+    shared = {name: field for name, field in CompactionSettings.model_fields.items() if name != "policy"}
+    tables = {"## Shared settings": [_settings(shared, flat(CompactionSettings()))], "## Settings of each policy": []}
+    for name, kind in POLICIES.items():
+        own = {one: field for one, field in kind.model_fields.items() if one != "name"}
+        told = f"### `{kind.__name__}`, preset `{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n"
+        tables["## Settings of each policy"] += [told, _settings(own, kind().model_dump(mode="json"))]
+    tables["## The policies"] = [_policies()]
+    for heading, parts in tables.items():
+        if heading in page:
+            before, _, after = page.partition(f"{heading}\n")
+            end = re.search(r"^(?:## |Next steps:)", after, re.MULTILINE)
+            page = "\n".join([f"{before}{heading}\n", *parts, after[end.start() if end else 0 :]])
+    return page
 
 
-def _group(heading: str, group: type[BaseModel]) -> str:
-    values = CompactionSettings().model_dump(mode="json")
-    lines = [
-        f"## {heading}\n",
-        " ".join((group.__doc__ or "").split()) + "\n",
-        "| setting | default | |",
-        "|---|---|---|",
-    ]
-    for name, field in group.model_fields.items():
+def _settings(fields: Mapping[str, FieldInfo], values: Mapping[str, Any]) -> str:
+    lines = ["| setting | default | |", "|---|---|---|"]
+    for name, field in fields.items():
         shown = json.dumps(values[name])
-        meaning = " ".join((field.description or "").split())
-        default = f"`{shown}`" if len(shown) < 60 else "long; `langgraph-compaction presets selective` prints it"
-        lines.append(f"| `{name}` | {default} | {meaning} |")
+        default = f"`{shown}`" if len(shown) < 60 else "long; `langgraph-compaction presets` prints it"
+        lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
+    return "\n".join(lines) + "\n"
+
+
+def _policies() -> str:
+    lines = ["| preset | what it does | starts at | checked | chosen by | summary |", "|---|---|---|---|---|---|"]
+    for name in POLICIES:
+        chosen = CompactionSettings.model_validate({"preset": name})
+        cells = [
+            f"`{name}`",
+            " ".join((type(chosen.policy).__doc__ or "").split()),
+            "; ".join(triggers_of(chosen)),
+            ", ".join(f"`{hook}`" for hook in chosen.policy.hooks),
+            ", ".join(f"`{one}`" for one in chosen.policy.strategies),
+            plain(chosen.summary_mode),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -91,7 +91,7 @@ def walking() -> Iterator[Walk]:
 
 def agent(**options: Any) -> Any:
     """An agent with a small window: what is entered does not depend on its size."""
-    settings = CompactionSettings(context_window=4_000, summary_backoff_s=0, summary_ahead=False)
+    settings = CompactionSettings(context_window=4_000, summary_ahead=False)
     model = ScriptedModel(replies=["Noted."])
     options.setdefault("summarizer", "digest")
     return create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver(), **options)

@@ -48,7 +48,7 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         if path.name == "presets.md":
             text = with_table(text, size_rows())
-        if path.name == "configuration.md":
+        if path.name in ("configuration.md", "presets.md"):
             text = with_settings(text)
         here = Path.cwd()
         with TemporaryDirectory() as folder:

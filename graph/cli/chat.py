@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
+from langgraph_compaction.nodes.config.policies import Selective
 from langgraph_compaction.nodes.providers.error_kind import ErrorKind, classify
 from langgraph_compaction.nodes.providers.provider_error import text_of
 from langgraph_compaction.nodes.runtime.dependencies import model_name, told_window
@@ -118,11 +119,14 @@ def _graph(
     else:
         screen.note("This model is scripted: it only repeats what you say. With OPENAI_API_KEY set it is a real one.")
         screen.note(SHORT_HELP)
-    echo = {} if real else {name: value for name, value in ECHO.items() if name not in settings.model_fields_set}
+    policy = settings.policy
+    if isinstance(policy, Selective) and not real:
+        known = policy.model_fields_set
+        policy = policy.model_copy(update={name: value for name, value in ECHO.items() if name not in known})
     return create_compacting_agent(
         model,
         library_tools() if tools else (),
-        settings=settings.model_copy(update=echo),
+        settings=settings.model_copy(update={"policy": policy}),
         checkpointer=saver,
     )
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 
 from ..lab import Recording, compare, read_recordings
 from ..lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses

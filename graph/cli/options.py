@@ -17,7 +17,7 @@ from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import load_settings
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 
 from ..window_text import part_of, tokens_or_share
 

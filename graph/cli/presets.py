@@ -13,8 +13,8 @@ from rich.text import Text
 
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.config.loading import KEY
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
-from langgraph_compaction.nodes.config.settings import GROUPS, CompactionSettings
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
+from langgraph_compaction.nodes.config.settings import CompactionSettings, flat
 from langgraph_compaction.nodes.config.triggers import (
     Command,
     Count,
@@ -31,19 +31,6 @@ from ..chat_model import named_model
 from ..preset_sizes import PresetSizes, preset_sizes
 from .options import Window, preset_named, window_tokens
 from .output import Output, cells, make_table, print_text
-
-ABOUT: Mapping[Preset, str] = {
-    "selective": "drops old tool blocks, keeps 12 rounds, always summarizes the rest",
-    "typed_rules": "a rule for each type of message; a summary only where that is not enough",
-    "progressive": "strategies in turn by the kind of task, lightest first; a full summary last",
-    "progressive_chart": "as progressive, with other orders for each kind of task",
-    "progressive_pseudocode": "as progressive, with the sliding window last",
-    "layered_defence": "summarizes everything, in three layers of defence",
-    "recent_rounds": "keeps the newest rounds, summarizes the rest, and asks before",
-    "reserve_tokens": "keeps the newest tokens and a reserve for the answer",
-    "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
-}
-"""A description of each preset."""
 
 _WIDTH = 100
 
@@ -75,13 +62,13 @@ def presets(
         _print_sizes(_sizes(model, named, window), as_json=as_json)
     elif as_json:
         for settings in chosen:
-            print_text(settings.model_dump_json(include=set(_fields(settings, changed=changed))))
+            print_text(json.dumps(_values(settings, changed=changed), ensure_ascii=False))
     elif name is None:
         console = Output()
         console.print(table(chosen))
         console.print("langgraph-compaction presets NAME prints one as YAML ready to edit.", style="dim")
     else:
-        print_text(as_yaml(chosen[0], _fields(chosen[0], changed=changed)), end="")
+        print_text(as_yaml(chosen[0], _values(chosen[0], changed=changed)), end="")
 
 
 def _sizes(name: str | None, presets: Sequence[Preset], window: str | None) -> list[PresetSizes]:
@@ -107,29 +94,32 @@ def _print_sizes(rows: Sequence[PresetSizes], *, as_json: bool) -> None:
     console.print("Tokens of one request, without system prompt, system messages and tools.", style="dim")
 
 
-def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
-    """Return the names of the settings to print, which always include `preset`."""
-    usual = CompactionSettings()
-    names = ["preset", *(name for name in CompactionSettings.model_fields if name != "preset")]
-    return [n for n in names if n == "preset" or not changed or getattr(settings, n) != getattr(usual, n)]
+def _values(settings: CompactionSettings, *, changed: bool) -> dict[str, Any]:
+    """Return the settings to print by flat names, which always include `preset`."""
+    usual, values = flat(CompactionSettings()), flat(settings)
+    differing = {name for name, value in values.items() if name == "preset" or value != usual.get(name, usual)}
+    return {name: value for name, value in values.items() if name in differing or not changed}
 
 
-def as_yaml(settings: CompactionSettings, names: Sequence[str]) -> str:
+def as_yaml(settings: CompactionSettings, values: Mapping[str, Any]) -> str:
     """Return settings as YAML that `load_settings` reads, each below a comment that explains it.
 
-    The first lines are a comment that describes the preset.
+    The policy's own settings stand after its name. The first lines are a comment that describes the preset.
     """
-    values = settings.model_dump(mode="json")
+    own = type(settings.policy).model_fields
+    fields = {**CompactionSettings.model_fields, **own}
+    first = {name: value for name, value in values.items() if name == "preset" or name in own}
+    shared = {name: value for name, value in values.items() if name not in first}
     starts = f"A compaction starts at: {'; '.join(triggers_of(settings))}."
     parts = [*_comment(f"{settings.preset}: {_about(settings)}. {starts}"), f"{KEY}:"]
-    for heading, group in GROUPS.items():
-        entries = [_entry(name, values[name]) for name in names if name in group.model_fields]
+    for heading, group in (("The policy", first), ("Shared settings", shared)):
+        entries = [_entry(name, value, fields[name].description) for name, value in group.items()]
         parts += [textwrap.indent("\n".join([f"# == {heading} ==\n", *entries]), "  ")] if entries else []
     return "\n".join(parts)
 
 
-def _entry(name: str, value: Any) -> str:
-    comment = _comment(" ".join((CompactionSettings.model_fields[name].description or "").split()))
+def _entry(name: str, value: Any, description: str | None) -> str:
+    comment = _comment(" ".join((description or "").split()))
     flow = None if isinstance(value, (dict, list)) else False
     dumped = yaml.safe_dump({name: value}, allow_unicode=True, sort_keys=False, default_flow_style=flow, width=_WIDTH)
     return "\n".join([*comment, dumped])
@@ -151,7 +141,7 @@ def table(presets: Iterable[CompactionSettings]) -> Table:
     for heading in ("starts at", "chosen by"):
         found.add_column(heading, no_wrap=True)
     for preset in presets:
-        lines = (triggers_of(preset), map(plain, preset.strategies))
+        lines = (triggers_of(preset), map(plain, preset.policy.strategies))
         about = Text.assemble((preset.preset, "bold"), ("\n" + _about(preset), "dim"))
         found.add_row(about, *(Text("\n".join(cell)) for cell in lines))
     return found
@@ -159,8 +149,8 @@ def table(presets: Iterable[CompactionSettings]) -> Table:
 
 def _about(settings: CompactionSettings) -> str:
     """Describe a preset, with the window that it uses of a larger one."""
-    window = settings.context_window
-    return ABOUT[settings.preset] + (f"; window {window:,} at most" if window else "")
+    said, window = " ".join((type(settings.policy).__doc__ or "").split()).rstrip("."), settings.context_window
+    return f"{said[0].lower()}{said[1:]}" + (f"; window {window:,} at most" if window else "")
 
 
 def triggers_of(settings: CompactionSettings) -> list[str]:

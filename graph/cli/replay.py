@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, SettingsError
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
 from ..chat_model import environment_model

@@ -52,13 +52,15 @@ LEAD = (0.01, 0.25)
 MOST_STEPS = 8
 """Largest number of steps of a tool loop that a preparation begins ahead of the trigger."""
 GRACE_S = 30.0
-"""Seconds beyond `summary_deadline_s` that a preparation may take before another process takes its place."""
+"""Seconds beyond the time for summaries that a preparation may take before another process takes its place."""
 _LOOK_S = 0.05
 """Seconds after which an OS thread that waits for an asynchronous summarizer looks whether the loop still runs."""
 _ASYNCHRONOUS_ONLY = ("No synchronous function provided", "Cannot invoke a coroutine function synchronously")
 """Texts of the `TypeError` of a node of LangGraph, and of a `RunnableLambda`, with only an asynchronous function."""
 Node = Callable[[NodeContext], Effects[Update]]
 
+UNUSED = 2
+"""Number of prepared summaries of a thread that may go unused within an hour."""
 ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
@@ -100,7 +102,7 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
 
 def _is_refused(context: NodeContext, place: Place) -> Effects[bool]:
     """Whether earlier preparations keep one from beginning, or this cannot be found out."""
-    epoch, now, unused = context.epoch, context.now(), context.settings.summary_ahead_unused
+    epoch, now, unused = context.epoch, context.now(), UNUSED
     try:
         found = yield from context.query(
             lambda: context.records.preparation_refusal(*place, epoch=epoch, now=now, unused=unused)
@@ -124,8 +126,8 @@ def _may(context: NodeContext) -> bool:
     """Whether the next compaction will start by itself, at a trigger by tokens, with a summary of a model."""
     settings, compaction = context.settings, context.compaction
     asks = settings.require_confirmation or not settings.enabled or compaction.get("held") or compaction.get("draft")
-    checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.hooks)
-    if asks or not checked or suspension_reason(breaker_history(context), settings):
+    checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.policy.hooks)
+    if asks or not checked or suspension_reason(breaker_history(context)):
         return False
     return not context.fallback_chain[stored_level(context)].is_deterministic
 
@@ -281,7 +283,7 @@ def _prepared(context: _Ahead, summarize: Node) -> Effects[bool]:
         return True  # a shortened message must not be stored as it is
     body, key = _body(context, draft, found[0]), context.key(base, level, number)
     now, opening = context.now(), opening_of(context, draft["strategy"], PREPARING, before)
-    until, unused = now + context.settings.summary_deadline_s + GRACE_S, context.settings.summary_ahead_unused
+    until, unused = now + context.settings.summary_deadline_s + GRACE_S, UNUSED
     with working_on(key.compaction_id):
         refused = yield from context.query(
             lambda: context.records.claim_preparation(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -30,7 +30,14 @@ class Frozen(BaseModel):
     @classmethod
     def _known_names(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            for name in map(str, given):
+            for name, value in given.items():
                 if name not in cls.model_fields:
-                    raise ValueError(f"unknown {name!r}: {nearest(name, cls.model_fields)}")
+                    raise ValueError(f"unknown {str(name)!r}: {nearest(str(name), cls.model_fields)}")
+                if isinstance(value, bool) and bool not in _kinds(cls.model_fields[name].annotation):
+                    raise ValueError(f"{name} = {str(value).lower()}: this is no switch")  # else it counts as 1 or 0
         return given
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """Return a type, and its members if it is a union."""
+    return (annotation, *get_args(annotation))

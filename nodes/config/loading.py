@@ -4,23 +4,20 @@ Arguments override environment variables, and environment variables override YAM
 YAML and environment variables.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, PositiveInt, TypeAdapter, ValidationError
+from pydantic import ValidationError, create_model
 from yaml import MarkedYAMLError, YAMLError, safe_load
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..errors import SettingsError
 from .base_model import nearest
-from .presets import Preset
-from .settings import CompactionOverrides, CompactionSettings
-from .triggers import SINCE_COMPACTION
+from .policies import POLICIES
+from .settings import ALIASES, CompactionSettings, renamed
 
 PREFIX = "LANGGRAPH_COMPACTION_"
 """Prefix of the environment variable of a setting; the setting's name in capital letters follows the prefix."""
@@ -40,39 +37,23 @@ _NO_SETTINGS = frozenset({DATABASE_URL, CONFIG, ALLOW})
 KEY = "context_compaction"
 """Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
 
-ALIASES: Mapping[str, str] = {
-    "max_context_tokens": "context_window",
-    "keep_recent_rounds": "recent_rounds_keep",
-    "summary_max_length": "summary_max_chars",
-}
-"""Other names of settings, from the configuration file of the system that the preset `recent_rounds` reproduces."""
-
-IMPLIED: Mapping[str, Preset] = {"keep_recent_rounds": "recent_rounds"}
-"""Names of settings that have an effect in one preset only: if no source names a preset, such a name selects that
-preset."""
-
-TURNS = "conversation_turn_threshold"
-"""Another name for the limit of the trigger that counts turns or calls of the model."""
-
 COMPUTED = "summary_remaining_token_threshold"
-"""Name of a setting that other systems have and this package refuses: the share of the window to keep free is set by
-a trigger."""
+"""Name of a setting that another system computes and this package refuses: a trigger sets the share to keep free."""
+
+Place = Callable[[str], str]
+"""How errors name a setting in its source."""
 
 _TEXT = Pattern(rf"\n|{KEY}[\"']?\s*+:")
 _SHOWN = 60
 
+_FIELDS = {
+    **CompactionSettings.model_fields,
+    **{n: field for kind in POLICIES.values() for n, field in kind.model_fields.items() if n != "name"},
+}
+NAMES = (*_FIELDS, *ALIASES)
+"""All flat names of settings."""
 
-@dataclass(frozen=True)
-class _Layer:
-    """The settings of one source."""
-
-    values: dict[str, Any]
-    """The value of each setting, by the setting's name."""
-    places: dict[str, str]
-    """For each setting, the place that error messages name: the file and key, the environment variable, or the
-    argument."""
-    implied: Mapping[str, Preset] = field(default_factory=dict[str, Preset])
-    """For each name in the source that has an effect in one preset only, by its place, this preset."""
+_create: Any = create_model  # its overloads know no fields given by name
 
 
 def allowed_classes(text: str) -> list[tuple[str, str]]:
@@ -90,154 +71,79 @@ def load_settings(
 ) -> CompactionSettings:
     """Return the settings of arguments, environment variables and YAML, in this order of precedence.
 
-    Settings that no source gives take the values of the preset: the first `preset` that a source gives, in
-    the order of precedence; else `recent_rounds` if a source gives `keep_recent_rounds`, else `selective`. With a
-    preset in which `keep_recent_rounds` has no effect, this name is an error.
+    Settings that no source gives take the values of the policy: that of `preset` or `policy`, else the first one that
+    has all the given settings of policies, else `selective`.
 
     `yaml` is a file or its text, with the settings under the key `context_compaction`; without it, the file is the
     one that the variable `LANGGRAPH_COMPACTION_CONFIG` of `env` names, if any. From `env`, for example `os.environ`,
     the variables `LANGGRAPH_COMPACTION_<SETTING>` are read: an empty variable counts as not set, `null` is `None`,
-    and lists and objects are JSON. Besides the names of the settings, `max_context_tokens`,
-    `keep_recent_rounds`, `summary_max_length` and `conversation_turn_threshold` are understood.
+    and lists and objects are JSON. Settings of policies stand beside the shared ones, by their flat names.
 
     Raise `SettingsError` for a wrong setting; the error names the file and key, the variable or the argument.
     """
-    variables = env or {}
-    source = _named_file(variables) if yaml is None else yaml
-    layers = [_from_yaml(source), _from_env(variables), _layer(given, "", str)]
+    variables = {name: text for name, text in (env or {}).items() if text.strip()}
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
-    named = [layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values]
-    implied: dict[str, Preset] = {}
-    for layer in reversed(layers):
-        implied |= layer.implied
-    preset = next(iter([*named, *implied.values()]), None)
-    if preset is not None:
-        values["preset"] = preset
-    for layer in layers:
-        own = dict(layer.values)
-        turns = own.pop(TURNS, None)
-        values |= {name: value for name, value in own.items() if name != "preset"}
-        places |= layer.places
-        if turns is not None:
-            values["triggers"] = _with_turns(values, turns)
+    for found, place in (_from_yaml(variables, yaml), _from_env(variables), (given, str)):
+        _check(found, place)
+        try:
+            values |= renamed(found)
+        except ValueError as error:
+            raise SettingsError(f"{place(next(iter(found)))}: {error}") from None
+        places |= {ALIASES.get(name, name): place(name) for name in found}
     try:
-        found = CompactionSettings.model_validate(values)
+        return CompactionSettings.model_validate(values)
     except ValidationError as error:
-        raise _settings_error(error, places) from None
-    _no_inert_names(found, implied)
-    return found
+        raise SettingsError("; ".join(_fault(places, **one) for one in error.errors())) from None
 
 
-def _no_inert_names(settings: CompactionSettings, implied: Mapping[str, Preset]) -> None:
-    """Raise `SettingsError` for a name that belongs to one preset if the settings use none of its strategies."""
-    for place, preset in implied.items():
-        if not {*settings.strategies} & {*CompactionSettings(preset=preset).strategies}:
+def _check(names: Iterable[str], place: Place) -> None:
+    """Raise `SettingsError` for a name that is no setting."""
+    for name in names:
+        if name == COMPUTED:
             raise SettingsError(
-                f"{place}: it has an effect in the preset {preset} only, and here the preset {settings.preset} has "
-                f"the strategies {', '.join(settings.strategies)}: choose preset {preset}, or leave the name out"
+                f"{place(name)}: this is computed, 25 % of the window; another share is a trigger of its own: "
+                f'{place("triggers")} with {{"kind": "remaining_ratio", "ratio": 0.25}}'
             )
+        if name not in NAMES:
+            raise SettingsError(f"{place(name)}: there is no such setting; {nearest(name, NAMES)}")
 
 
-def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
-    """Read the settings of one source, and validate each separately.
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
 
-    `spell` returns the name that a setting has in this source, for error messages.
-    """
-    fields = list(CompactionSettings.model_fields)
-    known = {spell(name): name for name in (*fields, *ALIASES, TURNS)}
-    values: dict[str, Any] = {}
-    places: dict[str, str] = {}
-    for key, value in raw.items():
-        if key == spell(COMPUTED):
-            raise SettingsError(
-                f"{place}{key}: this is computed, 25 % of the window; another share is a trigger of its own: "
-                f'{spell("triggers")} with {{"kind": "remaining_ratio", "ratio": 0.25}}'
-            )
-        if key not in known:
-            raise SettingsError(f"{place}{key}: there is no such setting; {nearest(key, known)}")
-        name = ALIASES.get(known[key], known[key])
-        if name in values:
-            raise SettingsError(f"{place}{key} and {places[name]} are the same setting: give one of them")
-        values[name], places[name] = value, f"{place}{key}"
-    try:
-        turns = {TURNS: _TURNS.validate_python(values.pop(TURNS))} if TURNS in values else {}
-    except ValidationError as error:
-        raise _settings_error(error, {"": places[TURNS]}) from None
-    _no_switches(values, places)
-    try:
-        plain = CompactionOverrides.model_validate(values).model_dump(include=set(values))
-    except ValidationError as error:
-        raise _settings_error(error, places) from None
-    implied: dict[str, Preset] = {
-        places[ALIASES[name]]: preset for name, preset in IMPLIED.items() if spell(name) in raw
+
+def _from_env(variables: Mapping[str, str]) -> tuple[dict[str, Any], Place]:
+    """Return the settings in environment variables, with lists and objects read as JSON."""
+    given = {
+        name.removeprefix(PREFIX).lower(): text.strip()
+        for name, text in variables.items()
+        if name.startswith(PREFIX) and name not in _NO_SETTINGS
     }
-    return _Layer({**plain, **turns}, places, implied)
+    _check(given, _variable)
+    if not given:
+        return {}, _variable
+    from pydantic_settings import BaseSettings, EnvSettingsSource  # noqa: PLC0415 - only the environment needs it
+    from pydantic_settings import SettingsError as UnreadableVariable  # noqa: PLC0415
 
-
-_TURNS: TypeAdapter[int] = TypeAdapter(PositiveInt)
-
-
-def _no_switches(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Raise `SettingsError` for `true` or `false` if a number is expected: Python would accept them as 1 and 0."""
-    for name, value in values.items():
-        if isinstance(value, bool) and bool not in _kinds(name):
-            raise SettingsError(f"{places[name]} = {json.dumps(value)}: this is no switch; {_meaning(name)}")
-
-
-def _kinds(name: str) -> tuple[Any, ...]:
-    """Return a setting's type, followed by the type's members if the type is a union."""
-    annotation: Any = CompactionSettings.model_fields[name].annotation
-    return (annotation, *get_args(annotation))
-
-
-def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """Return the triggers with this limit for turns or calls of the model; add a trigger by turns if none counts."""
-    there = CompactionSettings.model_validate(
-        {name: values[name] for name in ("preset", "triggers") if name in values}
-    )
-    plain = [trigger.model_dump() for trigger in there.triggers]
-    counted = [trigger for trigger in plain if trigger["kind"] == "count" and trigger["unit"] in SINCE_COMPACTION]
-    for trigger in counted:
-        trigger["limit"] = limit
-    return (*plain, *([] if counted else [{"kind": "count", "unit": "turns", "limit": limit, "full": True}]))
-
-
-def _from_env(env: Mapping[str, str]) -> _Layer:
-    fields = {PREFIX + name.upper(): name for name in CompactionSettings.model_fields}
-    raw: dict[str, Any] = {}
-    for variable, text in env.items():
-        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS and text.strip():
-            raw[variable] = _read(variable, fields.get(variable), text.strip())
-    return _layer(raw, "", lambda name: PREFIX + name.upper())
-
-
-def _read(variable: str, name: str | None, text: str) -> Any:
-    """Return the value of a variable, parsed as JSON for a setting that is a list or an object."""
-    if text == "null":
-        return None
-    if name is None or not any(map(_is_structured, _kinds(name))):
-        return text
+    kinds = {name: (_FIELDS[ALIASES.get(name, name)].annotation, None) for name in given}
+    source = EnvSettingsSource(_create("Flat", __base__=BaseSettings, **kinds), env_prefix=PREFIX)
+    source.env_vars = {_variable(name).lower(): text for name, text in given.items() if text != "null"}
     try:
-        return json.loads(text)
-    except ValueError as error:
-        usual = json.dumps(CompactionSettings().model_dump(mode="json")[name])
-        raise SettingsError(f"{variable} = {_short(text)}: not JSON ({error}); the default is {usual}") from None
+        found = source()
+    except UnreadableVariable as error:
+        name = next(name for name in given if f'"{name}"' in str(error))
+        raise SettingsError(f"{_variable(name)} = {_short(given[name])}: not JSON ({error.__cause__})") from None
+    return {**found, **dict.fromkeys(name for name, text in given.items() if text == "null")}, _variable
 
 
-def _is_structured(kind: Any) -> bool:
-    """Return whether a type is a list or an object."""
-    return get_origin(kind) in (tuple, list, dict) or (isinstance(kind, type) and issubclass(kind, BaseModel))
-
-
-def _named_file(env: Mapping[str, str]) -> Path | None:
-    return Path(name) if (name := env.get(CONFIG, "").strip()) else None
-
-
-def _from_yaml(yaml: str | Path | None) -> _Layer:
-    if yaml is None:
-        return _Layer({}, {})
-    place, text = _text(yaml)
+def _from_yaml(variables: Mapping[str, str], yaml: str | Path | None) -> tuple[dict[str, Any], Place]:
+    """Return the settings of a YAML file or text, and how errors name a key of it."""
+    named = Path(variables[CONFIG].strip()) if CONFIG in variables else None
+    source = named if yaml is None else yaml
+    if source is None:
+        return {}, str
+    place, text = _text(source)
     try:
         whole = safe_load(text)
     except MarkedYAMLError as error:
@@ -253,7 +159,7 @@ def _from_yaml(yaml: str | Path | None) -> _Layer:
     section = whole[KEY]
     if section is not None and not isinstance(section, dict):
         raise SettingsError(f"{place}: {KEY} is {_short(section)}; it holds settings, one `name: value` a line")
-    return _layer({str(key): value for key, value in (section or {}).items()}, f"{place}: {KEY}.", str)
+    return {str(key): value for key, value in (section or {}).items()}, lambda name: f"{place}: {KEY}.{name}"
 
 
 def _text(yaml: str | Path) -> tuple[str, str]:
@@ -269,30 +175,19 @@ def _text(yaml: str | Path) -> tuple[str, str]:
         raise SettingsError(f"{yaml}: cannot be read ({error.strerror}){hint}") from None
 
 
-def _settings_error(error: ValidationError, places: Mapping[str, str]) -> SettingsError:
-    """Convert a validation error to a one-line error with each fault's place, value and accepted values."""
-    return SettingsError("; ".join(_fault(places, **one) for one in error.errors()))
-
-
 def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: Any, **_: Any) -> str:  # noqa: A002 - pydantic names the argument
+    """Return one fault as a line: its place, the value, and what is accepted."""
     said = msg.removeprefix("Value error, ")
-    name = str(loc[0]) if loc else ""
+    inside = [part for part in loc if part not in POLICIES and part != "policy"]
+    name = str(inside[0]) if inside else ""
     if name in places:
-        meaning = f" ({told})" if (told := _meaning(name)) and not said.startswith("unknown") else ""
-        return f"{places[name]}{_path(loc)} = {_short(input)}: {said}{meaning}"
+        meaning = " ".join((_FIELDS[name].description or "").split())
+        path = inside[1:2] + inside[3:] if name == "triggers" else inside[1:]  # pydantic adds the kind of a trigger
+        shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        told = "" if said.startswith("unknown") or not meaning else f" ({meaning})"
+        return f"{places[name]}{shown} = {_short(input)}: {said}{told}"
     named = [place for field, place in places.items() if field in said]
     return f"{', '.join(named)}: {said}" if named else said
-
-
-def _path(loc: Sequence[Any]) -> str:
-    """Return the place inside a setting, such as `[1].limit`, without the kind of trigger that pydantic adds."""
-    kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004 - pydantic puts the kind of trigger second
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in kept)
-
-
-def _meaning(name: str) -> str:
-    field = CompactionSettings.model_fields.get(name)
-    return " ".join((field.description or "").split()) if field else ""
 
 
 def _short(value: Any) -> str:

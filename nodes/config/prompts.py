@@ -1,13 +1,13 @@
-"""The prompts that ask a chat model for a summary, as sets in two languages, and a limit on the input's length.
+"""The prompts that ask a chat model for a summary, in two languages, and a limit on the input's length.
 
-A set of prompts consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of texts that all sets of a language share
-(`Wording`). In the prompts the summary is called the record. The texts are joined by concatenation and never by
-`str.format`, so braces in a conversation are harmless.
+A prompt is a text. The prompts of the documents (`PROMPTS`) consist of rules of their own and of a frame that all
+share. In the prompts the summary is called the record. Texts are put in by concatenation and never by `str.format`,
+so braces in a conversation are harmless.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -17,17 +17,8 @@ from .triggers import share
 Language = Literal["en", "zh"]
 PromptName = Literal["five_sections", "four_points", "continuity", "brief", "structured"]
 
-ReplyForm = Literal["tags", "headings", "free"]
-"""The form that a prompt asks of the reply: text between tags, text under headings, or any text."""
-
-_REPLY_LIMITS: Mapping[PromptName, tuple[ReplyForm, int | None]] = {
-    "five_sections": ("tags", None),
-    "four_points": ("free", None),
-    "continuity": ("free", None),
-    "brief": ("free", 500),
-    "structured": ("headings", None),
-}
-"""For each set, the form of the reply and the maximum number of characters that the prompt asks for."""
+CONVERSATION, FOCUS = "{conversation}", "{focus}"
+"""Places of a prompt: for the conversation to be summarized, and for what the user asked to keep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +45,6 @@ class Wording:
     """A request to put the record between tags."""
     stop: str
     """The character that ends a sentence in this language."""
-    instructions: str
-    """The text before the setting `summary_instructions`."""
     focus: str
     """The text before the user's words about what to keep."""
     defect: tuple[str, str]
@@ -66,69 +55,67 @@ class Wording:
     """The text before the rules and decisions that stand next to the earlier record."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptSet:
-    """The prompts for one summary, and the form that the reply must have."""
+class Asked(NamedTuple):
+    """What a request for a summary says besides its prompt."""
 
-    wording: Wording
-    rules: str
-    """Instruction that lists the parts which the record must have."""
-    update: str
-    """What to do with an earlier record."""
-    form: ReplyForm
-    characters: int | None = None
-    """Maximum number of characters of the record that the prompt asks for; `None` for no limit."""
+    conversation: str
+    earlier: str | None
+    """The earlier record, which the new one replaces."""
+    max_tokens: int
+    max_chars: int | None = None
+    focus: str | None = None
+    defect: str | None = None
+    """Why the last reply was rejected."""
+    rules: Sequence[str] | None = None
+    """The rules beside the earlier record; unless they are `None`, a list of rules is requested."""
 
-    @property
-    def system(self) -> str:
-        """The text of the system message."""
-        said = self.wording
-        end = said.tagged if self.form == "tags" else said.bare
-        return f"{said.purpose}\n\n{said.quoted}\n\n{self.rules}\n\n{said.exact}{end}"
 
-    def user(
-        self,
-        conversation: str,
-        *,
-        earlier: str | None = None,
-        max_tokens: int,
-        max_chars: int | None = None,
-        instructions: str | None = None,
-        focus: str | None = None,
-        defect: str | None = None,
-        rules: Sequence[str] | None = None,
-    ) -> str:
-        """Return the text of the user message: earlier record, conversation, maximum length and requests.
+def is_tagged(prompt: str) -> bool:
+    """Whether a prompt asks for a reply between summary tags."""
+    return "<summary>" in prompt
 
-        `rules` are those that stand next to the earlier record. Unless they are `None`, a list of rules is requested.
-        """
-        said = self.wording
-        parts = [f"<conversation>\n{conversation}\n</conversation>"]
-        if earlier:
-            safe = earlier.replace("</earlier_record", "&lt;/earlier_record")  # the record cannot close the tag
-            parts = [f"<earlier_record>\n{safe}\n</earlier_record>", self.update, *parts]
-        if rules:
-            parts.insert(
-                -1, "\n".join([said.known, "<earlier_rules>", *(f"- {rule}" for rule in rules), "</earlier_rules>"])
-            )
-        parts.append(self._length(max_tokens, max_chars))
-        if rules is not None:
-            parts.append(said.listing)
-        if instructions:
-            parts.append(f"{said.instructions}{instructions}")
-        if focus:
-            parts.append(f"{said.focus}{focus}")
-        if defect:
-            parts.append(f"{said.defect[0]}{defect}{said.defect[1]}")
-        return "\n\n".join(parts)
 
-    def _length(self, max_tokens: int, max_chars: int | None) -> str:
-        said = self.wording
-        characters = min((limit for limit in (self.characters, max_chars) if limit), default=None)
-        text = f"{said.tokens[0]}{max_tokens}{said.tokens[1]}"
-        if characters:
-            text += f"{said.characters[0]}{characters}{said.characters[1]}"
-        return f"{text}{said.between if self.form == 'tags' else ''}{said.stop}"
+def filled(prompt: str, asked: Asked, language: Language = "en") -> tuple[str | None, str]:
+    """Return the texts of the system message, if there is one, and of the user message.
+
+    A prompt with a place for the conversation is the user message; any other is the system message.
+    """
+    said = WORDINGS[language]
+    quoted, wishes = _quoted(said, asked), _wishes(said, asked, tagged=is_tagged(prompt), place=FOCUS in prompt)
+    if CONVERSATION not in prompt:
+        return _with_focus(prompt, asked), "\n\n".join([quoted, *wishes])
+    around = (_with_focus(part, asked) for part in prompt.split(CONVERSATION))
+    return None, "\n\n".join([quoted.join(around), *wishes])
+
+
+def _with_focus(text: str, asked: Asked) -> str:
+    return text.replace(FOCUS, asked.focus or "")
+
+
+def _quoted(said: Wording, asked: Asked) -> str:
+    parts = [f"<conversation>\n{asked.conversation}\n</conversation>"]
+    if asked.earlier:
+        safe = asked.earlier.replace("</earlier_record", "&lt;/earlier_record")  # the record cannot close the tag
+        parts = [f"<earlier_record>\n{safe}\n</earlier_record>", said.update, *parts]
+    if asked.rules:
+        known = [said.known, "<earlier_rules>", *(f"- {rule}" for rule in asked.rules), "</earlier_rules>"]
+        parts.insert(-1, "\n".join(known))
+    return "\n\n".join(parts)
+
+
+def _wishes(said: Wording, asked: Asked, *, tagged: bool, place: bool) -> list[str]:
+    """Return the requests: length, list of rules, focus (unless the prompt has a place for it), and defect."""
+    length = f"{said.tokens[0]}{asked.max_tokens}{said.tokens[1]}"
+    if asked.max_chars:
+        length += f"{said.characters[0]}{asked.max_chars}{said.characters[1]}"
+    wishes = [f"{length}{said.between if tagged else ''}{said.stop}"]
+    if asked.rules is not None:
+        wishes.append(said.listing)
+    if asked.focus and not place:
+        wishes.append(f"{said.focus}{asked.focus}")
+    if asked.defect:
+        wishes.append(f"{said.defect[0]}{asked.defect}{said.defect[1]}")
+    return wishes
 
 
 class InputGuard(Frozen):
@@ -174,7 +161,6 @@ new, move what has been done out of the next steps.""",
     characters=(" and ", " characters"),
     between=", between <summary> and </summary>",
     stop=".",
-    instructions="Besides, this is asked of every record here: ",
     focus="The user asks to keep above all: ",
     defect=("Your last attempt was rejected (", "). Mend that."),
     listing="""\
@@ -188,7 +174,7 @@ nothing to list.""",
     known="These rules and decisions stand next to the earlier record:",
 )
 
-_RULES_EN: Mapping[str, str] = {
+_RULES_EN: Mapping[PromptName, str] = {
     "five_sections": """\
 Write these five sections, briefly and concretely; in doubt, leave in what saves doing work twice:
 1. Task Overview: what the user asked for, what counts as done, clarifications and constraints.
@@ -213,7 +199,8 @@ Keep to these rules:
 Tell the following, in the third person ("the user asked for ...", "the assistant changed ..."):
 - what the user wanted, and each of the requests;
 - operations on files that matter: which were read, which were changed;
-- the key decisions, and what came of them.""",
+- the key decisions, and what came of them.
+Write at most 500 characters.""",
     "structured": """\
 Write these sections under Markdown headings, each in short lines:
 ## Goal
@@ -230,10 +217,6 @@ What to do next, in order.
 Data, references and errors without which the work cannot go on.
 ## Files
 Two lists of paths: files that were only read, and files that were changed.""",
-    "structured_update": """\
-An earlier record exists. Bring it up to date and write the whole of it anew under the same headings: keep all that \
-still holds, add what is new, move what has been finished from under way to done, set the next steps anew, and \
-carry both lists of files on; a file that was changed leaves the list of those that were only read.""",
 }
 
 _ZH = Wording(
@@ -251,7 +234,6 @@ _ZH = Wording(
     characters=("，最多 ", " 字"),
     between="，放在 <summary> 与 </summary> 之间",
     stop="。",
-    instructions="此外，这里的每份记录都要遵守：",
     focus="用户要求优先保留：",
     defect=("上一次的回复未被采用（", "）。请改正。"),
     listing="""\
@@ -263,7 +245,7 @@ revised: 较早的原句 => 修改或撤销它的较晚的原句
     known="以下规则和决定与旧记录并列：",
 )
 
-_RULES_ZH: Mapping[str, str] = {
+_RULES_ZH: Mapping[PromptName, str] = {
     "five_sections": """\
 请简洁而具体地写出以下五个部分；拿不准时，保留能避免重复劳动的内容：
 1. 任务概述：用户的核心要求、完成的标准、补充说明和限制条件。
@@ -287,7 +269,8 @@ _RULES_ZH: Mapping[str, str] = {
 请以第三人称（“用户要求……”“助手完成了……”）说明以下内容：
 - 用户的意图和各项请求；
 - 重要的文件操作：读过哪些文件，改动了哪些文件；
-- 关键决定及其结果。""",
+- 关键决定及其结果。
+最多 500 字。""",
     "structured": """\
 请在以下 Markdown 标题下分别用短句书写：
 ## 目标
@@ -304,28 +287,23 @@ _RULES_ZH: Mapping[str, str] = {
 缺了它工作就无法继续的数据、引用和错误。
 ## 文件
 两份路径列表：只读过的文件，改动过的文件。""",
-    "structured_update": """\
-此前已有一份记录。请在同样的标题下更新并重写整份记录：仍然有效的内容全部保留，补充新的内容，\
-把进行中已完成的事项移到已完成，重新拟定后续步骤，并延续两份文件列表；改动过的文件从只读列表中移除。""",
 }
 
 
-def _set(name: PromptName, language: Language) -> PromptSet:
-    wording, rules = (_ZH, _RULES_ZH) if language == "zh" else (_EN, _RULES_EN)
-    form, characters = _REPLY_LIMITS[name]
-    return PromptSet(
-        wording=wording,
-        rules=rules[name],
-        update=rules["structured_update"] if name == "structured" else wording.update,
-        form=form,
-        characters=characters,
-    )
+WORDINGS: Mapping[Language, Wording] = {"en": _EN, "zh": _ZH}
+"""The shared texts, by language."""
 
 
-PROMPTS: Mapping[tuple[PromptName, Language], PromptSet] = {
-    (name, language): _set(name, language) for name in _REPLY_LIMITS for language in ("en", "zh")
+def _prompt(name: PromptName, language: Language) -> str:
+    said, rules = WORDINGS[language], (_RULES_ZH if language == "zh" else _RULES_EN)[name]
+    end = said.tagged if name == "five_sections" else said.bare
+    return f"{said.purpose}\n\n{said.quoted}\n\n{rules}\n\n{said.exact}{end}"
+
+
+PROMPTS: Mapping[tuple[PromptName, Language], str] = {
+    (name, language): _prompt(name, language) for name in get_args(PromptName) for language in get_args(Language)
 }
-"""All sets of prompts, by name and language."""
+"""The prompts of the documents, by name and language."""
 
 FIVE_SECTIONS = PROMPTS["five_sections", "en"]
-"""The default set of prompts."""
+"""The default prompt."""

@@ -1,48 +1,161 @@
 """`CompactionSettings`: every setting a user may change, validated as a whole; and the overrides of one run."""
 
 import json
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import BaseModel, Field, PositiveInt, create_model, model_validator
 
 from ..errors import SettingsError
 from .base_model import Frozen
-from .presets import defaults_of
-from .setting_groups import (
-    BreakerSettings,
-    ConfirmationSettings,
-    EverydaySettings,
-    FactSettings,
-    KeyInformationSettings,
-    RequestSettings,
-    SummarySettings,
-    TriggerSettings,
+from .policies import (
+    OWN_NAMES,
+    POLICIES,
+    AnyPolicy,
+    Policy,
+    Preset,
+    RecentRounds,
+    Selective,
+    SummaryMode,
+    owners,
+    policy_in,
+    policy_with,
 )
-from .strategy_settings import StrategySettings
-from .triggers import TokenTrigger, UsedRatio
+from .prompts import PROMPTS, Language
+from .triggers import TokenTrigger, Trigger, UsedRatio
+
+ALIASES: Mapping[str, str] = {"max_context_tokens": "context_window"}
+"""Other names of settings, from the documents."""
+
+P = TypeVar("P", bound=Policy)
 
 
-class CompactionSettings(  # pydantic orders fields from the last base to the first
-    RequestSettings,
-    BreakerSettings,
-    ConfirmationSettings,
-    KeyInformationSettings,
-    FactSettings,
-    SummarySettings,
-    StrategySettings,
-    TriggerSettings,
-    EverydaySettings,
-):
-    """Settings of a compaction: frozen, JSON only. Dependencies and connections go to the builder."""
+class CompactionSettings(Frozen):
+    """Settings of a compaction: frozen, JSON only. Dependencies and connections go to the builder.
+
+    The settings of a policy are fields of its own: `policy=Selective(tool_blocks_keep_recent=8)`.
+    `preset="selective"` chooses a policy by its name. The settings of policies are also understood as flat names, as
+    in YAML and in environment variables; without a preset, a name that only some policies have chooses the first of
+    them.
+    """
+
+    preset: Preset = Field(default="selective", title="Preset")
+    """The policy by its name. Settings that you do not give have the policy's values."""
+
+    policy: AnyPolicy = Field(default=Selective(), title="Policy")
+    """The policy with its own settings, in place of `preset`."""
+
+    context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
+    """Number of tokens of the model's window that are used at most. The model's own window is `max_input_tokens` in
+    its profile; without a profile, it is `context_window`. `None`: the whole window of the model."""
+
+    enabled: bool = Field(default=True, title="Compact automatically")
+    """Whether compactions start automatically. If false, a compaction runs only when a person or your code asks for
+    it, and a request over the limit raises an error."""
+
+    trigger_ratio: float | None = Field(default=0.8, gt=0, le=1, title="Trigger (share of the window)")
+    """A compaction starts when the request reaches this share of the window. `None`: only at a condition in
+    `triggers`, or over the limit. If the model's `max_tokens` or `output_reserve` is more than 5 % of the window, it
+    is a share of the limit."""
+
+    triggers: tuple[Trigger, ...] = Field(default=(), title="Additional triggers")
+    """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
+    `count`, `marker`, `command` and `own`. A compaction starts as soon as any of them fires."""
+
+    target_ratio: float = Field(default=0.5, gt=0, lt=1, title="Target (share of the room)")
+    """Share of the room that the conversation should take after a compaction. The room is the limit minus the tokens
+    of the system prompt, the system messages and the tool schemas. A compaction that misses the target is kept if the
+    request then fits into the limit."""
+
+    output_reserve: int | None = Field(default=None, ge=0, title="Reserve for the answer (tokens)")
+    """Number of tokens that stay free for the model's answer. `None`: the model's `max_tokens`, less the tokens by
+    which the model's window is larger than `context_window`, or else a number that
+    depends on window and trigger."""
+
+    summary_prompt: str | None = Field(default=None, title="Prompt of a summary")
+    """The prompt that asks a chat model for a summary. `{conversation}` and `{focus}` are replaced by the messages
+    and by what the user asked to keep; without `{conversation}`, the text is the system message. A prompt that
+    contains `<summary>` asks for a reply between these tags. `None`: the policy's own prompt, in `language`."""
+
+    summary_max_tokens: PositiveInt | None = Field(default=None, title="Most tokens of a summary")
+    """Maximum length of a summary in tokens; a longer one is cut at the end of a line or sentence. `None`:
+    `max(window / 20, min(1024, room / 4))`; a digest may be longer by its facts."""
+
+    summary_input_tokens: PositiveInt | None = Field(default=None, title="Most tokens shown to the summarizer")
+    """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: 75 % of the
+    window, or 90 % of the limit if this is less."""
+
+    summary_retries: int = Field(default=2, ge=0, le=10, title="Retries of a summary")
+    """How often a call of the summarizer is repeated after it failed, or after its reply was rejected."""
+
+    summary_timeout_s: float = Field(default=60.0, gt=0, title="Timeout of a summary (seconds)")
+    """Seconds after which a call of the summarizer counts as failed. After twice this time, no further summarizer is
+    called in a turn: the request is sent as it is, or, over the limit, with a digest."""
+
+    summary_ahead: bool = Field(default=True, title="Prepare summaries ahead")
+    """Whether a model's summary is prepared in the background when the request comes near the trigger, so that the
+    turn with the compaction does not wait. With `require_confirmation`, nothing is prepared."""
+
+    on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="After a failed summary")
+    """What happens after a model's summary failed. `digest`: the next attempt uses the next of these: the same
+    summarizer with smaller pieces, each of `fallback_summarizers`, the digest. `nothing`: the conversation stays
+    unchanged, and the next attempt uses the next one that is not the digest. Over the limit, both are the same."""
+
+    key_information: tuple[str, ...] = Field(default=(), title="Key information")
+    """Names of the sources whose texts stand beside every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`,
+    and those that you give to the builder. `git_diff` needs `GitDiff(folder)` in the builder."""
+
+    require_confirmation: bool = Field(default=False, title="Ask before compacting")
+    """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer.
+    Nobody is asked after the provider refused a request as too long."""
+
+    recall: bool = Field(default=False, title="Recall tool")
+    """Whether the agent gets the tool `recall`, which searches the messages that compactions removed from the view.
+    Summaries and shortened results then contain handles, by which the tool returns the originals."""
+
+    auto_recall: bool = Field(default=False, title="Recall automatically")
+    """Whether the archive is searched before the model answers a new user message, and what fits is quoted at the end
+    of this one request, in at most 5 % of the room and at most 1,000 tokens."""
+
+    language: Language = Field(default="en", title="Language")
+    """Language of the prompts for summaries, of the question before a compaction, and of the fixed text around a
+    summary."""
+
+    long_input: Literal["keep", "summarize"] = Field(default="summarize", title="Long input")
+    """What happens to the user message that the model has to answer, if the request is over the limit and nothing
+    else makes room. `summarize`: it is summarized if the model has read it before, and otherwise shortened to its
+    beginning and end. `keep`: it stays, and an error reports the sizes."""
+
+    on_refusal: Literal["message", "raise"] = Field(default="message", title="Input over the limit")
+    """What happens at a new message that is larger than the limit; one line stands in its place in the view.
+    `message`: the turn ends with an assistant message that says so. `raise`: an error."""
+
+    join_user_messages: bool = Field(default=False, title="Join user messages")
+    """Whether adjacent user messages are joined in the request, for providers that require alternating roles."""
+
+    turn_wait_s: float | None = Field(default=60.0, ge=0, title="Wait for another run (seconds)")
+    """Seconds that a run waits while another run works on the same thread; then it ends with `ThreadBusyError` and
+    stores nothing. `None`: runs do not wait for each other."""
+
+    warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Warning (share of the window)")
+    """When the request reaches this share of the window, a `ContextWarningEvent` is written, at most once between two
+    compactions. `None`: never."""
+
+    emit_compaction_meta_events: bool = Field(default=False, title="Events of each phase")
+    """Whether each phase of a compaction writes a `CompactionMetaEvent` to LangGraph's stream mode `custom`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _from_preset(cls, given: Any) -> Any:
-        """Fill in the preset's values for settings that are not given; the field reports an unknown preset."""
-        if not isinstance(given, dict):
+    def _with_one_policy(cls, given: Any) -> Any:
+        """Find the policy, by name, by value or by flat names, and fill in the shared settings that it sets."""
+        if not isinstance(given, Mapping):
             return given
-        return {**defaults_of(given.get("preset", "selective")), **given}
+        named = renamed(cast("Mapping[str, Any]", given))
+        policy = policy_in(named)
+        own = policy.model_dump() if isinstance(policy, Policy) else policy
+        shared = {name: value for name, value in named.items() if name not in OWN_NAMES}
+        return {**POLICIES[own["name"]].shared(own), **shared, "preset": own["name"], "policy": policy}
 
     @model_validator(mode="after")
     def _target_below_trigger(self) -> Self:
@@ -59,39 +172,80 @@ class CompactionSettings(  # pydantic orders fields from the last base to the fi
         first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)
         return (*first, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
 
+    @property
+    def prompt(self) -> str:
+        """The prompt that asks a chat model for a summary."""
+        return self.summary_prompt or PROMPTS[self.policy.prompt, self.language]
 
-GROUPS: dict[str, type[BaseModel]] = {
-    "Everyday settings": EverydaySettings,
-    "Triggers": TriggerSettings,
-    "Strategies": StrategySettings,
-    "Summary": SummarySettings,
-    "Facts": FactSettings,
-    "Key information": KeyInformationSettings,
-    "Confirmation": ConfirmationSettings,
-    "Breaker": BreakerSettings,
-    "Requests": RequestSettings,
-}
-"""The groups of settings by the heading that shows them, in the order of the fields."""
+    @property
+    def summary_mode(self) -> SummaryMode:
+        """When a summary is written."""
+        return self.policy.summary_mode if isinstance(self.policy, Selective) else self.policy.mode
+
+    @property
+    def summary_max_length(self) -> int | None:
+        """Most characters of a summary; `None` for no limit."""
+        return self.policy.summary_max_length if isinstance(self.policy, RecentRounds) else None
+
+    @property
+    def summary_deadline_s(self) -> float:
+        """Seconds after which no further summarizer is called for a compaction."""
+        return 2 * self.summary_timeout_s
+
+    def of(self, kind: type[P]) -> P:
+        """Return the policy if it is of this kind, else such a policy at its defaults.
+
+        So a strategy finds the settings of the policy that it belongs to, also where another policy names it.
+        """
+        return self.policy if isinstance(self.policy, kind) else _usual(kind)
+
+
+_usual: Any = cache(lambda kind: kind())
+
+
+def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their own names; raise `ValueError` if one stands there by both of its names."""
+    for alias, name in ALIASES.items():
+        if alias in given and name in given:
+            raise ValueError(f"{alias} and {name} are the same setting: give one of them")
+    return {ALIASES.get(name, name): value for name, value in given.items()}
 
 
 def _optional(name: str) -> tuple[Any, Any]:
     """Return a setting's type and field for the overrides: `None` by default, with its usual default in words."""
     field = CompactionSettings.model_fields[name]
-    default = json.dumps(CompactionSettings().model_dump(mode="json")[name])
-    shown = default if len(default) < _LONGEST_DEFAULT else "the usual table"
-    described = f"{' '.join((field.description or '').split())} Default of the preset `selective`: {shown}."
-    return (field.annotation | None, Field(None, title=field.title, description=described))  # type: ignore[operator] # a type
+    kind: Any = AnyPolicy if name == "policy" else field.annotation
+    default = json.dumps(field.get_default(call_default_factory=False), default=lambda _: "")
+    usual = "" if name in ("preset", "policy") else f" Default of the preset `selective`: {default}."
+    described = f"{' '.join((field.description or '').split())}{usual}"
+    return (kind | None, Field(None, title=field.title, description=described))
 
 
-_LONGEST_DEFAULT = 60
-"""Characters from which (inclusive) a default is not written out."""
+class _Overrides(Frozen):
+    """The base of the overrides: flat names of a policy's own settings are put into `policy`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_in_policy(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        named = renamed(cast("Mapping[str, Any]", given))
+        own = {name: value for name, value in named.items() if name in OWN_NAMES}
+        if not own:
+            return named
+        shared = {name: value for name, value in named.items() if name not in OWN_NAMES}
+        chosen = named.get("preset")
+        name = chosen if isinstance(chosen, str) and chosen in POLICIES else policy_with(own)
+        return {**shared, "policy": POLICIES[name].model_validate(own)}
+
 
 _create: Any = create_model  # its overloads know no fields given by name
 
 CompactionOverrides: type[BaseModel] = _create(
     "CompactionOverrides",
-    __base__=Frozen,
-    __doc__="Settings changed for one run (the graph's context schema). A field that is `None` changes nothing.",
+    __base__=_Overrides,
+    __doc__="Settings changed for one run (the graph's context schema). A field that is `None` changes nothing. A "
+    "policy without `name`, or a flat name of a setting of policies, changes the policy in force.",
     **{name: _optional(name) for name in CompactionSettings.model_fields},
 )
 
@@ -111,13 +265,39 @@ def effective(settings: CompactionSettings, overrides: BaseModel | dict[str, Any
     """Return the builder's settings with a run's overrides applied, validated again as a whole."""
     if overrides is None:
         return settings
-    given = overrides.model_dump() if isinstance(overrides, BaseModel) else overrides
-    changed = {name: value for name, value in given.items() if value is not None}
-    return CompactionSettings.model_validate({**chosen(settings), **changed}) if changed else settings
+    given = overrides if isinstance(overrides, BaseModel) else CompactionOverrides.model_validate(overrides)
+    changed = {
+        name: value for name in CompactionOverrides.model_fields if (value := getattr(given, name)) is not None
+    }
+    if not changed:
+        return settings
+    policy = _changed(settings.policy, changed.pop("preset", None), changed.pop("policy", None))
+    return CompactionSettings.model_validate({**chosen(settings), **changed, "policy": policy})
+
+
+def _changed(policy: Policy, preset: str | None, given: Policy | None) -> Policy:
+    """Return another policy where one is named, and else this one with the given settings."""
+    named = preset or (given is not None and "name" in given.model_fields_set and getattr(given, "name", None))
+    if named and named != getattr(policy, "name", None):
+        policy = POLICIES[named]()
+    own = {name: getattr(given, name) for name in (given.model_fields_set if given else ()) if name != "name"}
+    for name in own:
+        if name not in type(policy).model_fields:
+            raise SettingsError(
+                f"{name} is a setting of {' and '.join(owners(name))}, not of {getattr(policy, 'name', None)}"
+            )
+    return policy.model_copy(update=own)
 
 
 def chosen(settings: CompactionSettings) -> dict[str, Any]:
-    """Return the preset and the values that differ from it: those that stay when another preset is chosen."""
-    usual = CompactionSettings(preset=settings.preset).model_dump()
-    changed = {name: value for name, value in settings.model_dump().items() if value != usual[name]}
-    return {"preset": settings.preset, **changed}
+    """Return the shared settings that differ from the policy's: those that stay when another policy is chosen."""
+    usual = CompactionSettings(policy=settings.policy)
+    names = CompactionSettings.model_fields.keys() - {"preset", "policy"}
+    return {name: value for name in names if (value := getattr(settings, name)) != getattr(usual, name)}
+
+
+def flat(settings: CompactionSettings) -> dict[str, Any]:
+    """Return all settings as JSON values by flat names, as YAML and the environment have them."""
+    values = settings.model_dump(mode="json")
+    own = {name: value for name, value in values.pop("policy").items() if name != "name"}
+    return {"preset": values.pop("preset"), **own, **values}

@@ -91,7 +91,7 @@ def sizes_of(
     conversation has at least `target_ratio` of the room, however large the fixed part is.
 
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
-    less. With `soft_zone=False` the trigger may equal the limit; without a token trigger it is the limit. If the
+    less. Without a soft zone the trigger may equal the limit; without a token trigger it is the limit. If the
     trigger does not lie above that aim, the aim is `target_ratio` of the tokens between fixed part and trigger.
 
     Raises `SettingsError` if no room is left for a conversation.
@@ -123,7 +123,7 @@ def sizes_of(
         threshold, target = _threshold(first, window, base), settings.target_ratio
         least = fixed + share(room, (max(first.used(window), target) + target) / 2)
         raised = least > threshold
-        zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.soft_zone else 0
+        zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.policy.soft_zone else 0
         trigger = min(max(threshold, least), limit - zone)
     if trigger <= aim:
         aim = fixed + share(trigger - fixed, settings.target_ratio)

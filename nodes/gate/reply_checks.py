@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
 
-from ..config.prompts import PROMPTS, ReplyForm
+from ..config.prompts import PROMPTS, WORDINGS
 from ..conversation.bound_history import REASONING_BLOCKS
 from ..text.non_prose import is_call, is_data, is_repetitive, is_transcript
 from ..text.quoting import between_tags
@@ -23,11 +23,6 @@ _WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "proh
 
 _THOUGHT = Anchored(r"<(think|thinking|thought|reasoning|analysis)>")
 _NUMBER = r"(?:\(?\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}、)"
-_HEADING = Anchored(
-    rf"#{{1,6}}\s++\S|\*\*[^*\n]{{1,80}}+\*\*|{_NUMBER}\s*+[^\n.。:：]{{1,60}}+(?:[:：]|$)"
-    r"|[^\n.。:：]{1,40}+[:：]$"
-)
-
 _LEADING = Anchored(rf"[\s>#*•-]*+{_NUMBER}?+[\s*]*+")
 _SECTION = Anchored(
     r"task overview|current state|important discoveries|next steps?|context to preserve"
@@ -110,31 +105,12 @@ IN_TAGS = Tags()
 
 
 @dataclass(frozen=True)
-class Headings:
-    """The reply has at least `minimum` headings: in Markdown, bold, numbered, or a line that ends in a colon."""
-
-    minimum: int = 3
-
-    def body(self, text: str) -> str | Finding:
-        """Return the whole text, or a finding if it has too few headings."""
-        spoken = _untagged(_spoken(text))
-        count = sum(bool(_HEADING.match(line.strip())) for line in spoken.splitlines())
-        if spoken and count < self.minimum:
-            return Finding("rejected_not_a_summary", "too_few_headings", f"{count} headings, at least {self.minimum}")
-        return spoken or _NOTHING_SPOKEN
-
-
-@dataclass(frozen=True)
 class Free:
     """The reply may be any text."""
 
     def body(self, text: str) -> str | Finding:
         """Return the whole text, or a finding if it is empty."""
         return _untagged(_spoken(text)) or _NOTHING_SPOKEN
-
-
-CONTRACTS: Mapping[ReplyForm, ReplyContract] = {"tags": IN_TAGS, "headings": Headings(), "free": Free()}
-"""For each `ReplyForm`, the contract that checks whether a reply has this form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,8 +248,7 @@ def _shingles(words: Sequence[str]) -> list[tuple[str, ...]]:
 
 _PROMPT_SHINGLES = {
     shingle
-    for prompt in PROMPTS.values()
-    for text in (prompt.system, prompt.update)
+    for text in (*PROMPTS.values(), *(said.update for said in WORDINGS.values()))
     for shingle in _shingles(_UNIT.findall(text.lower()))
 }
 

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 from langchain_core.prompt_values import PromptValue
 from langgraph.runtime import Runtime
 
-from ..config.presets import Preset
+from ..config.policies import Preset
 from ..config.settings import CompactionSettings, effective, settings_of
 from ..conversation.bound_history import without_bound_parts
 from ..conversation.message_marks import earlier_summary, is_summary
@@ -219,7 +219,7 @@ def _fires(context: NodeContext, size: int) -> bool:
     messages, turns = context.messages, counted(context.messages, "rounds")
     return size > context.sizes.limit or any(
         firing(Reading(hook=hook, size=size, sizes=context.sizes, messages=messages, turns=turns), context.settings)
-        for hook in context.settings.hooks
+        for hook in context.settings.policy.hooks
     )
 
 

@@ -27,6 +27,9 @@ from .summarizer_call import SummaryTimeoutError, abounded, bounded
 Texts = Mapping[str, str]
 """Texts of key information by name, in the order of the summary's message."""
 
+TIMEOUT_S = 5.0
+"""Seconds after which a summary is written without the text of a source."""
+
 
 Demanded = Callable[[Texts], Demand]
 """Function that returns the sizes which a compaction's result must have if its summary contains these texts."""
@@ -146,7 +149,7 @@ def _goal(context: NodeContext) -> Effects[str]:
 
 def _collected(context: NodeContext, provider: KeyInformation, given: KeyContext) -> Effects[str]:
     """Return the text of one provider, redacted; an empty text if the provider fails or exceeds its time."""
-    seconds = context.settings.key_information_timeout_s
+    seconds = TIMEOUT_S
 
     def call() -> Any:
         found = provider.collect(given)

@@ -17,7 +17,6 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
-from ..config.presets import defaults_of
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
@@ -140,7 +139,9 @@ class Dependencies:
     settings: CompactionSettings
     records: CompactionRecords
     summarizer: Summarizer | None = None
-    """The application's summarizer; `None` if the setting `summarizer` says who writes."""
+    """The application's summarizer; `None` if `writer` or the policy says who writes."""
+    writer: str | None = None
+    """Who writes summaries, "model" or "digest"; `None` if the policy says it."""
     model: ModelSource = None
     summary_model: ModelSource = None
     """The model without the agent's tools, which writes summaries."""
@@ -182,7 +183,7 @@ class Dependencies:
     """Lock held while the functions in `due` are called, so that two turns do not call them at once."""
 
     def __post_init__(self) -> None:
-        check_named(self.settings.strategies, self.strategies)
+        check_named(self.settings.policy.strategies, self.strategies)
         check_own_triggers(self.settings, self.triggers)
         check_known(self.settings.key_information, self.key_information)
 
@@ -207,7 +208,8 @@ class Dependencies:
         if self.summarizer is not None:
             return fallback_chain_of(self.summarizer, self.fallbacks)
         source, model = self.summary_model, None
-        if settings.summarizer == "model" and (isinstance(source, Runnable) or state is not None):
+        by_model = (self.writer or settings.policy.summarizer) == "model"
+        if by_model and (isinstance(source, Runnable) or state is not None):
             model = _chosen(source, state, runtime)
         return fallback_chain_of(own_summarizer(model), self.fallbacks)
 
@@ -243,7 +245,7 @@ class Dependencies:
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=most, recalls=recalls)
         if self.fills_window:  # `compact_messages` uses no trigger to warn about
             return sizes
-        usual = defaults_of(settings.preset).get("context_window")
+        usual = settings.policy.shared({}).get("context_window")
         if (wanted := settings.context_window) and wanted > window and wanted != usual:
             self._warn_once("capped", model, sizes, _CAPPED, wanted, window)
         if sizes.of_limit:

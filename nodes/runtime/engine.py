@@ -170,7 +170,7 @@ def demand(
     ceiling = min(ceiling, before - 1)
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
     told = {} if last or key_information is None else key_information
-    format_choice = _format_choice(call.settings, 1, last=last)
+    format_choice = _format_choice(call.settings, last=last)
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
     framed, body = frame(call, around), _notice(call) if last else _least(call)
     least = framed + body
@@ -196,9 +196,9 @@ def demand(
     )
 
 
-def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
-    """Return the format of a summary's message before `rounds` kept rounds; on the last level the shortest one."""
-    return FormatChoice("terse" if last else settings.summary_form, settings.language, rounds)
+def _format_choice(settings: CompactionSettings, *, last: bool) -> FormatChoice:
+    """Return the format of a summary's message; on the last level the shortest one."""
+    return FormatChoice("terse" if last else settings.policy.form, settings.language)
 
 
 def _notice(call: Call) -> int:
@@ -222,7 +222,7 @@ def frame(call: Call, parts: SummaryParts) -> int:
 def shortest_summary(call: Call) -> int:
     """Return the tokens of the summary of the last level, with the sentence about a removed step."""
     parts = SummaryParts(
-        format_choice=_format_choice(call.settings, 1, last=True),
+        format_choice=_format_choice(call.settings, last=True),
         handles=(ANY_ID,) if call.names_handles else None,
         step=STEP,
     )
@@ -231,7 +231,7 @@ def shortest_summary(call: Call) -> int:
 
 def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
     """Return the tokens to reserve for the user's rules beside a summary, at most their share of the room."""
-    if not call.settings.facts_beside_summary:
+    if not call.settings.policy.facts_beside_summary:
         return 0
     earlier = earlier_summary(messages)
     old = [call.redacted(message) for message in messages if not is_summary(message)]
@@ -240,7 +240,7 @@ def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
 
 
 def _most_for_rules(call: Call) -> int:
-    return int(call.sizes.room * call.settings.facts_share * RULES_FACTOR)
+    return int(call.sizes.room * call.settings.policy.facts_share * RULES_FACTOR)
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
@@ -319,7 +319,7 @@ def summary_parts(
 ) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
-    Pinned texts are those of the messages to be removed. Facts take at most `facts_share` of the room and at most
+    Pinned texts are those of the messages to be removed. Facts take at most their share of the room and at most
     half of the space under the ceiling; the user's rules come first and may take `RULES_FACTOR` times that share. A
     digest has its facts in its own text. `clip` holds the ids of the shortened
     messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
@@ -330,16 +330,15 @@ def summary_parts(
     gone = set(call.pinned_texts(leaving))
     pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
     view = Transcript(messages)
-    stay = len(set(view.round_starts) - {view.pending_user, *drop})
     earlier_names = () if level.hides else handles_of(leaving)
     always = SummaryParts(
         pins=pins,
         key_information=key_information or {},
-        format_choice=_format_choice(call.settings, stay, last=level.hides),
+        format_choice=_format_choice(call.settings, last=level.hides),
         handles=earlier_names if call.names_handles else None,
         step=view.last_step(drop),
     )
-    if not call.settings.facts_beside_summary or isinstance(level.summarizer, DigestSummarizer):
+    if not call.settings.policy.facts_beside_summary or isinstance(level.summarizer, DigestSummarizer):
         return always
     space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
     covered = {*drop, *shortened_blocks(messages, drop, clip)}
@@ -352,7 +351,7 @@ def summary_parts(
     listed = with_decisions_of(listed, answered)
     needed = tokens_of_rules(old, known, counter, beside, listed)
     rules = min(needed, call.meter.unscaled(min(_most_for_rules(call), space)))
-    share = min(int(call.sizes.room * call.settings.facts_share), (space - call.meter.scaled(rules)) // 2)
+    share = min(int(call.sizes.room * call.settings.policy.facts_share), (space - call.meter.scaled(rules)) // 2)
     budget = rules + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
@@ -412,7 +411,7 @@ def _usual(call: Call, level: Level) -> int:
     if call.fills_window:
         return sizes.window if level.is_deterministic else max(1, sizes.window // 2)
     usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
-    return usual + int(sizes.room * call.settings.facts_share) if level.is_deterministic else usual
+    return usual + int(sizes.room * call.settings.policy.facts_share) if level.is_deterministic else usual
 
 
 def applied_to(

@@ -49,7 +49,7 @@ def expire(context: NodeContext) -> Effects[Update]:
     """
     selector, before = context.call.selector(context.messages), context.messages
     chosen = outdated(selector, context.dependencies.ephemeral)
-    if not chosen.drop and not chosen.clip:
+    if not chosen.clip:
         return {}
     applied: dict[str, Any] = {
         "drop": [message_id(before[index]) for index in sorted(chosen.drop)],

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..conversation.message_marks import NAMED_CHARACTERS
 from ..gate.invariants import Finding
+from ..selection import breaker
 from ..summary.fallback_chain import Level, after_failure, strategy
 from .ledger_io import REFUSAL
 from .node_context import NodeContext
@@ -55,7 +56,7 @@ def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
 
 
 def is_late(context: NodeContext) -> bool:
-    """Whether earlier levels of this compaction have used up its time for summarizers (`summary_deadline_s`)."""
+    """Whether earlier levels of this compaction have used up its time for summarizers."""
     left = context.compaction.get("seconds_left")
     return left is not None and left <= 0
 
@@ -80,8 +81,8 @@ def count_failure(context: NodeContext, base_fingerprint: str, level: int, findi
         **at_level(context, after_failure(context.fallback_chain, level, finding)),
         "tried": known[-REMEMBERED:],
     }
-    if streak >= context.settings.breaker_cooldown_after:
-        counted["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
+    if streak >= breaker.COOLDOWN_AFTER:
+        counted["cooldown_until"] = context.now() + breaker.COOLDOWN_S
     return counted
 
 

@@ -124,7 +124,7 @@ class NodeContext:
         if not isinstance(overrides, CompactionOverrides):
             return self.dependencies.settings
         found = effective(self.dependencies.settings, overrides)
-        check_named(found.strategies, self.dependencies.strategies)
+        check_named(found.policy.strategies, self.dependencies.strategies)
         check_own_triggers(found, self.dependencies.triggers)
         check_known(found.key_information, self.dependencies.key_information)
         return found

@@ -102,5 +102,5 @@ def summary_name(context: NodeContext, draft: Draft) -> str:
     covered = drop | shortened_blocks(context.messages, drop, draft["clip"])
     old = fingerprint_all([context.messages[index] for index in sorted(covered)])
     chosen, focus = context.settings, context.compaction.get("focus")
-    asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)
+    asked = (draft["strategy"], focus, chosen.prompt, chosen.language)
     return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()

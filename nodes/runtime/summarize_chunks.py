@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from ..config.prompts import PROMPTS
+from ..config.prompts import is_tagged
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
@@ -38,6 +38,9 @@ long as the budget."""
 RULES_SHARE, MOST_RULES = 10, 2_000
 """The rules next to an earlier summary take at most the summarizer's input limit divided by the first number in a
 request, and at most so many tokens as the second number."""
+BACKOFF_S = 0.5
+"""Seconds before the first repeated call after a temporary failure; the pause doubles each time, with a random
+part."""
 PIECES = 4
 """The size of a piece is the summarizer's input limit, or the conversation's size if that is smaller, divided by this
 number."""
@@ -131,7 +134,7 @@ class Work:
         old, counter = self.old(), self.call.meter.counter
         if self.level.is_deterministic:
             return [Chunk(tuple(old), "")]
-        limit, guard = self._limit(), self.call.settings.summary_input_guard
+        limit, guard = self._limit(), self.call.settings.policy.input_guard
         if self.level.in_pieces:
             whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter, guard))
             limit = max(LEAST_PIECE, min(limit, whole) // PIECES)
@@ -155,9 +158,9 @@ class Work:
             max_tokens=self.budget,
             counter=self.call.meter.counter,
             focus=self.focus,
-            prompts=PROMPTS[settings.summary_prompts, settings.language],
-            instructions=settings.summary_instructions,
-            max_chars=settings.summary_max_chars,
+            summary_prompt=settings.prompt,
+            language=settings.language,
+            max_chars=settings.summary_max_length,
             callbacks=self.callbacks,
             rules=self._rules(earlier) if part.messages and self._asks_for_list() else None,
         )
@@ -165,8 +168,8 @@ class Work:
     def _asks_for_list(self) -> bool:
         """Whether the model is asked to list rules: they are shown beside its summary, which stands between tags."""
         settings = self.call.settings
-        form = PROMPTS[settings.summary_prompts, settings.language].form
-        return settings.facts_beside_summary and form == "tags" and not self.level.is_deterministic
+        shown = settings.policy.facts_beside_summary and is_tagged(settings.prompt)
+        return shown and not self.level.is_deterministic
 
     def _rules(self, earlier: EarlierSummary) -> tuple[str, ...]:
         """Return the newest rules and decisions beside the earlier summary, as many as the request has space for."""
@@ -227,7 +230,7 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
 def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
     """Return the summary cut to the size that the settings allow."""
     settings, counter = work.call.settings, work.call.meter.counter
-    most, characters = settings.summary_max_tokens, settings.summary_max_chars
+    most, characters = settings.summary_max_tokens, settings.summary_max_length
     return replace(
         written, body=clip_at_sentence_end(written.body, counter=counter, tokens=most, characters=characters)
     )
@@ -296,13 +299,13 @@ def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
 
 def _late(work: Work) -> Finding:
     seconds = work.call.settings.summary_deadline_s
-    return Finding("failed_transient", LATE, f"no summary within {seconds} s (summary_deadline_s)", "transient")
+    return Finding("failed_transient", LATE, f"no summary within {seconds} s, twice summary_timeout_s", "transient")
 
 
 def _patience(work: Work, calls: int, until: float) -> CallLimits:
     settings = work.call.settings
     seconds = min(settings.summary_timeout_s, until)
-    return CallLimits(seconds=seconds, calls=calls, pause=settings.summary_backoff_s)
+    return CallLimits(seconds=seconds, calls=calls, pause=BACKOFF_S)
 
 
 def _reply(question: SummarizerCall, patience: CallLimits) -> Effects[Reply | Finding]:

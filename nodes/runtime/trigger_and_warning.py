@@ -5,12 +5,11 @@ from typing import Any, cast
 
 from langgraph_compaction.checkpoint.telemetry import annotate
 
-from ..config.settings import CompactionSettings
 from ..config.triggers import Hook, Unit, share
-from ..errors import ContextExhaustedError, SettingsError
+from ..errors import SettingsError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from ..selection.breaker import BreakerHistory, suspension_reason
-from ..selection.confirmation_due import Decision, TriggerHistory, decide
+from ..selection.confirmation_due import TriggerHistory, decide
 from ..selection.trigger_evaluation import Reading, firing
 from ..state import Route
 from .effects import Effects
@@ -24,17 +23,15 @@ HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_mo
 
 
 UNASKABLE = (
-    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or "
-    "checkpointer=True where LangGraph's server or a parent graph brings one, or say with "
-    "confirmation_unavailable='proceed' or 'refuse' what is done where nobody can be asked"
+    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or set "
+    "require_confirmation=False"
 )
 
 
 def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
     """Evaluate the triggers for a request of `size` tokens; return the keys to write into the channel `compaction`.
 
-    `size` may leave out the newest messages, but the limit is compared with the whole request. Raises
-    `ContextExhaustedError` over the limit if nobody can be asked and `confirmation_unavailable="refuse"`.
+    `size` may leave out the newest messages, but the limit is compared with the whole request.
     """
     marked = context.compaction.get("marked")
     reading = Reading(
@@ -63,11 +60,9 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
     due = context.size if route == "model" and context.size > context.sizes.limit else size
     decision = decide(due, context.sizes, trigger_history(context), answered=route == "end")
     if decision == "deferred":
-        reason = suspension_reason(breaker_history(context), context.settings)
+        reason = suspension_reason(breaker_history(context))
         log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
         yield from note(context, name, "deferred_cooldown", size, reason=reason)
-    if decision in ("confirm", "choose") and not context.can_ask:
-        decision = yield from _unasked(context, name, due, decision)
     heard: dict[str, Any] = {"marked": None} if marked else {}
     warned = {} if decision in ON else _warned(context, size, source)
     return {
@@ -92,25 +87,10 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
     return {"warned": True}
 
 
-def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Effects[Decision]:
-    """Return the decision if a person should be asked but nobody can answer, because there is no checkpointer.
-
-    With `confirmation_unavailable="proceed"` the conversation is compacted; with "refuse" it is not.
-
-    Over the limit "refuse" raises `ContextExhaustedError`, because the request cannot be sent.
-    """
-    if context.settings.confirmation_unavailable == "proceed":
-        return "compact"
-    yield from note(context, trigger, "declined", size, reason="nobody_to_ask")
-    if due == "choose":
-        raise ContextExhaustedError(nobody_to_ask(context))
-    return "declined"
-
-
 def trigger_history(context: NodeContext) -> TriggerHistory:
     """Return the parts of the thread's history on which the decision depends."""
     return TriggerHistory(
-        suspension_reason=suspension_reason(breaker_history(context), context.settings),
+        suspension_reason=suspension_reason(breaker_history(context)),
         declined_at=context.compaction.get("declined_at"),
         asks_first=context.settings.require_confirmation,
         undone=context.compaction.get("held", False),
@@ -129,17 +109,7 @@ def breaker_history(context: NodeContext) -> BreakerHistory:
     )
 
 
-def nobody_to_ask(context: NodeContext) -> str:
-    """Return the error text for a request over the limit if nobody can be asked and the settings refuse."""
-    return (
-        f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent. A person "
-        "has to be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
-        "confirmation_unavailable='refuse' compacts nothing unasked: give checkpointer=..., set "
-        "confirmation_unavailable='proceed', call CompactionThread.compact(), or send fewer messages"
-    )
-
-
-def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
-    """Raise `SettingsError` if confirmation is required, but nobody can be asked and no setting says what to do."""
-    if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
+def check_askable(context: NodeContext) -> None:
+    """Raise `SettingsError` if a person has to be asked, and no checkpointer could resume after the answer."""
+    if context.settings.require_confirmation and not context.can_ask:
         raise SettingsError(UNASKABLE)

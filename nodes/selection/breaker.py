@@ -8,8 +8,12 @@ if a person asks for a compaction, the compaction always takes place.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..config.settings import CompactionSettings
-
+COOLDOWN_S = 8.0
+"""Seconds for which automatic compactions are suspended."""
+COOLDOWN_AFTER = 2
+"""Number of failed attempts in a row, or of useless compactions in a row, after which the cool-down starts."""
+COMPACTIONS, CALLS = 3, 6
+"""Maximum number of compactions within the last calls of the model, and the number of these calls."""
 REMEMBERED_COMMITS = 16
 """Number of commits (compactions that were carried out) that the breaker's history remembers."""
 
@@ -30,26 +34,25 @@ class BreakerHistory:
     """The value of `calls` at each of the last commits, oldest first."""
 
 
-def suspension_reason(past: BreakerHistory, settings: CompactionSettings) -> str:
+def suspension_reason(past: BreakerHistory) -> str:
     """Return why automatic compactions are suspended: `failures`, `ineffective`, `frequency`; empty if they are not.
 
     After the cool-down one attempt is allowed. If the attempt fails, the next cool-down starts; otherwise the breaker
     is reset.
     """
-    if in_cooldown(past, settings.breaker_cooldown_s):
+    if in_cooldown(past):
         return "failures" if past.failures else "ineffective"
-    return "frequency" if is_too_frequent(past, settings) else ""
+    return "frequency" if is_too_frequent(past) else ""
 
 
-def in_cooldown(past: BreakerHistory, seconds: float) -> bool:
-    """Whether the cool-down of `seconds` seconds is running.
+def in_cooldown(past: BreakerHistory) -> bool:
+    """Whether the cool-down is running.
 
-    If the cool-down's end is more than `seconds` away, the clock was set back, and the cool-down counts as over.
+    If its end is more than a cool-down away, the clock was set back, and the cool-down counts as over.
     """
-    return 0 < past.cooldown_until - past.now <= seconds
+    return 0 < past.cooldown_until - past.now <= COOLDOWN_S
 
 
-def is_too_frequent(past: BreakerHistory, settings: CompactionSettings) -> bool:
-    """Whether the number of compactions within the last model calls has reached the configured maximum."""
-    most = settings.breaker_frequency_compactions
-    return len(past.recent) >= most and past.calls - past.recent[-most] < settings.breaker_frequency_calls
+def is_too_frequent(past: BreakerHistory) -> bool:
+    """Whether the last calls of the model had as many compactions as are allowed."""
+    return len(past.recent) >= COMPACTIONS and past.calls - past.recent[-COMPACTIONS] < CALLS

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 
+from ..config.policies import Selective
 from ..conversation.message_marks import is_summary
 from .oversize_step import forced
 from .selector import Demand, Selection, Selector
@@ -15,7 +16,7 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
     fit and cannot be sent as it is, unread results are shortened, then unread tool blocks are dropped too. If the
     request is still too large, the gate refuses the result.
     """
-    messages, chosen = selector.view.messages, selector.settings
+    messages, chosen = selector.view.messages, selector.settings.of(Selective)
     everything = frozenset(range(len(messages)))
     goal = demand.aim - demand.summary
     clip = selector.clip(everything, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)

@@ -8,6 +8,7 @@ from typing import cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from ..config.policies import Selective, TypedRules
 from ..config.settings import CompactionSettings
 from ..conversation.clipping import clip_calls, clip_result, clip_text, even_share
 from ..conversation.item_types import HEADER, is_skill, item_type
@@ -285,7 +286,7 @@ class Selector:
 
     def _stays_verbatim(self, message: AnyMessage) -> bool:
         kind = item_type(message)
-        rule = self.settings.type_rules.get(kind)
+        rule = self.settings.of(TypedRules).type_rules.get(kind)
         of_header = kind in HEADER and (rule is None or rule.action == "none")
         return of_header or is_pinned(message, self.pins)
 
@@ -347,7 +348,7 @@ class Selector:
     @cached_property
     def unread_results(self) -> frozenset[int]:
         """Indexes of results that the model has not read yet and that are shortened only to the room that is left."""
-        if not self.settings.tool_blocks_keep_unread:
+        if not self.settings.policy.tool_blocks_keep_unread:
             return frozenset()
         messages = self.view.messages
         return frozenset(i for i in self.view.unseen if isinstance(messages[i], ToolMessage)) - self.pinned
@@ -413,7 +414,7 @@ class Selector:
     ) -> dict[int, AnyMessage]:
         """Clip fields to the largest size at which the request has at most `goal` tokens, found by binary search."""
         best: dict[int, AnyMessage] | None = None
-        low, high = MIN_PREVIEW, self.settings.preview_tokens
+        low, high = MIN_PREVIEW, self.settings.of(Selective).preview_tokens
         while low <= high:
             keep = (low + high) // 2
             short = self.clip(kept, keep * 2, keep * 2, keep, texts=texts)

@@ -66,7 +66,7 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
     """
     last_resort = selector.settings.summary_mode == "last_resort"
     before = Choice(summarize=False if last_resort else None)
-    named = deque(() if demand.summarize_all else selector.settings.strategies)
+    named = deque(() if demand.summarize_all else selector.settings.policy.strategies)
     while named:
         name, latest = named.popleft(), None
         for choice in _on_the_rest(selector, before.drop, strategies[name], demand):

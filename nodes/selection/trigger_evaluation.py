@@ -78,7 +78,7 @@ def firing(
 ) -> Firing | None:
     """Return the first trigger that fires, in the order marker, tokens, then counts and own triggers as configured.
 
-    A size equal to the threshold fires. The marker fires at the next check, whatever the setting `hooks` says. If the
+    A size equal to the threshold fires. The marker fires at the next check, whatever the policy's `hooks` say. If the
     request is over the limit, the token trigger fires at each check before the model's call, even if the setting
     `hooks` does not list that check. Nothing fires unless the settings are `enabled`.
     """
@@ -94,7 +94,7 @@ def _marker_firing(reading: Reading, settings: CompactionSettings) -> Firing | N
 
 def _threshold_firing(reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> Firing | None:
     over = reading.size > reading.sizes.limit and reading.hook != "post_model"
-    if reading.hook not in settings.hooks:
+    if reading.hook not in settings.policy.hooks:
         return Firing() if over else None
     if over or (settings.token_triggers and reading.size >= reading.sizes.trigger):
         return Firing()

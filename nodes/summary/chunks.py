@@ -13,7 +13,7 @@ from ..conversation.transcript import message_id
 from ..digest.digest import digest
 
 MAX_EXTRACTED = 2_000
-"""Maximum size, in tokens, of the digest that replaces the characters left out by `summary_input_guard`."""
+"""Maximum size, in tokens, of the digest that replaces the characters left out by an `InputGuard`."""
 
 
 @dataclass(frozen=True)

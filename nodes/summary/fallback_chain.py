@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..config.policies import Selective
 from ..config.settings import CompactionSettings
 from ..gate.invariants import Finding
 from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, is_deterministic
@@ -52,8 +53,8 @@ def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, 
     The name holds the preset, the selective strategies that were applied (if the settings leave a choice) and the
     level's summarizer (if there is a summary).
     """
-    scope = "" if settings.summary_scope == "old_part" else "-all"
-    taken = f"/{selected}" if selected and settings.strategies != (selected,) else ""
+    scope = "" if settings.of(Selective).summary_scope == "old_part" else "-all"
+    taken = f"/{selected}" if selected and settings.policy.strategies != (selected,) else ""
     by = f"+{level.name}" if summary else ""
     return level.name if level.hides else f"{settings.preset}{scope}{taken}{by}"
 

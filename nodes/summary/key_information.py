@@ -26,6 +26,8 @@ from ..conversation.message_marks import is_real_user, is_summary, marks
 from ..conversation.tokens import TokenCounter
 from ..errors import SettingsError
 
+SHARE = 0.1
+"""Share of the room that key information may take, not counting the pinned texts."""
 ORDER = ("goal", "pins", "memories", "git_diff", "tasks")
 """The order of the built-in key information in a message; the application's own follows, in the setting's order."""
 
@@ -113,6 +115,8 @@ class Memories:
 
     namespace: tuple[str, ...] = ("memories",)
     """The namespace in the store; `{name}` is replaced by `config["configurable"][name]`."""
+    keep: int = 10
+    """Number of the newest memories that are shown."""
     looked_at: int = 1_000
     """Number of memories read to find the newest memories: not every store returns the newest first."""
     name: str = "memories"
@@ -124,9 +128,7 @@ class Memories:
         known = context.config.get("configurable", {})
         place = tuple(part.format_map(known) for part in self.namespace)
         found = sorted(context.store.search(place, limit=self.looked_at), key=lambda item: item.updated_at)
-        return "\n".join(
-            f"- {_remembered(item)}" for item in found[-context.settings.key_information_memories_keep :]
-        )
+        return "\n".join(f"- {_remembered(item)}" for item in found[-self.keep :])
 
 
 def _remembered(item: SearchItem) -> str:
@@ -246,7 +248,7 @@ def check_known(names: Sequence[str], known: Mapping[str, KeyInformation]) -> No
 def key_share(settings: CompactionSettings, room: int) -> int:
     """Return how many of `room` tokens key information may take, not counting the pinned texts."""
     wanted = any(name != "pins" for name in settings.key_information)
-    return int(room * settings.key_information_share) if wanted else 0
+    return int(room * SHARE) if wanted else 0
 
 
 def ordered(names: Iterable[str]) -> list[str]:

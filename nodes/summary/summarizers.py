@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_HIDDEN
 
-from ..config.prompts import FIVE_SECTIONS, PromptSet
+from ..config.prompts import FIVE_SECTIONS, Asked, Language, filled, is_tagged
 from ..conversation.tokens import TokenCounter
 from ..digest.digest import digest
 from ..errors import SettingsError
-from ..gate.reply_checks import CONTRACTS, Free, Reply, ReplyContract
+from ..gate.reply_checks import IN_TAGS, Free, Reply, ReplyContract
 
 TAGS = ["nostream", "compaction"]
 
@@ -42,10 +42,10 @@ class SummaryRequest:
     """What the user asked the summary to keep above all."""
     defect: str | None = None
     """The reason why the last reply to this request was rejected."""
-    prompts: PromptSet = FIVE_SECTIONS
-    """The prompts for a chat model."""
-    instructions: str | None = None
-    """The setting `summary_instructions`."""
+    summary_prompt: str = FIVE_SECTIONS
+    """The prompt for a chat model."""
+    language: Language = "en"
+    """Language of the requests that are added to the prompt."""
     max_chars: int | None = None
     """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
@@ -56,17 +56,17 @@ class SummaryRequest:
 
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
-        text = self.prompts.user(
-            self.conversation,
+        asked = Asked(
+            conversation=self.conversation,
             earlier=self.earlier,
             max_tokens=self.max_tokens,
             max_chars=self.max_chars,
-            instructions=self.instructions,
             focus=self.focus,
             defect=self.defect,
             rules=self.rules,
         )
-        return [SystemMessage(self.prompts.system), HumanMessage(text)]
+        system, user = filled(self.summary_prompt, asked, self.language)
+        return [*([] if system is None else [SystemMessage(system)]), HumanMessage(user)]
 
 
 @runtime_checkable
@@ -156,12 +156,12 @@ class RunnableSummarizer:
     def summarize(self, request: SummaryRequest) -> Reply:
         """Call the model or graph without the turn's conversation thread, checkpointer and tools."""
         output = self.runnable.invoke(self._input(request), self._config(request))
-        return self._reply(output, CONTRACTS[request.prompts.form])
+        return self._reply(output, IN_TAGS if is_tagged(request.summary_prompt) else Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Asynchronous form of `summarize`."""
         output = await self.runnable.ainvoke(self._input(request), self._config(request))
-        return self._reply(output, CONTRACTS[request.prompts.form])
+        return self._reply(output, IN_TAGS if is_tagged(request.summary_prompt) else Free())
 
     def _input(self, request: SummaryRequest) -> Any:
         return {"messages": request.prompt()} if self.is_graph else request.prompt()

@@ -68,7 +68,6 @@ def summary_message(
     if handles is not None:
         mark["handles"] = [*handles, compaction_id]
         text += f"\n{recall_line(*mark['handles'])}"
-    text += format_choice.message_format.last_line(format_choice.rounds)
     return HumanMessage(
         text,
         id=f"summary-{compaction_id}",

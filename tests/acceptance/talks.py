@@ -14,6 +14,7 @@ from langgraph_compaction.graph import CompactionSettings, create_compacting_age
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, tiktoken_counter
 from tests.fakes import claude, gpt
 from tests.graph.harness import CONFIG
+from tests.settings import KNOWN
 
 Replies = Callable[[], Any]
 REAL = pytest.mark.parametrize("real", [lambda: gpt("gpt-4o"), claude], ids=["gpt-4o", "claude"])
@@ -77,8 +78,7 @@ def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any
     a summary prepared in the background would make the number of requests depend on time.
     """
     given.setdefault("summary_ahead", False)
-    names = CompactionSettings.model_fields.keys() - {"key_information"}
-    settings = {name: given.pop(name) for name in list(given) if name in names}
+    settings = {name: given.pop(name) for name in list(given) if name in KNOWN - {"key_information"}}
     given.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(
         model,

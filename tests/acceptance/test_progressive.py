@@ -93,6 +93,7 @@ def test_each_variant_counts_two_hundred_calls_of_the_model(preset: str) -> None
     assert counts == [Count(unit="model_calls", limit=200, full=True)]
 
 
+@pytest.mark.usefixtures("unbraked")
 @pytest.mark.requirement("S2.3", "S2.58")
 @pytest.mark.parametrize(("unit", "fired"), [("turns", 0), ("model_calls", 4)])
 def test_steps_with_tools_are_calls_of_the_model_and_no_turns(
@@ -102,7 +103,7 @@ def test_steps_with_tools_are_calls_of_the_model_and_no_turns(
     model = gpt("gpt-4o")
     answered(model, *steps(11), "You are welcome.")
     count = (Count(unit=unit, limit=3, full=True),)
-    agent = progressive(model, tools=[count_crates], triggers=count, breaker_frequency_calls=0)
+    agent = progressive(model, tools=[count_crates], triggers=count)
     for text in ("Count the crates.", "Thank you."):
         agent.invoke({"messages": text}, {**CONFIG, "recursion_limit": 2_000})
     assert (standing(agent)["turns"], standing(agent)["calls"]) == (2, 13)
@@ -355,7 +356,7 @@ def test_what_the_application_knows_stands_around_the_summary(work: Story) -> No
     for request, text in zip(work.sent, (FIRST, SECOND, THIRD), strict=True):
         told = request[1].text
         parts = ('name="goal"', "<pinned>\n- The northern shed stays white.", 'name="memories"')
-        marks = [*parts, f"[Summary of the history]\n{text}", 'name="git_diff"', 'name="tasks"']
+        marks = [*parts, f"<summary>\n{text}", 'name="git_diff"', 'name="tasks"']
         assert [told.count(mark) for mark in marks] == [1] * 6
         assert [told.index(mark) for mark in marks] == sorted(told.index(mark) for mark in marks)
         assert re.findall(r"shed (\d+) is dry", told) == [str(n) for n in range(2, 12)]
@@ -655,7 +656,6 @@ def test_a_failed_summary_neither_ends_the_turn_nor_is_repeated() -> None:
         {"messages": "And then?"},
         replies=["At nine."],
         summary="",
-        summary_backoff_s=0,
     )
     assert [len(request) for request in told.sent] == [91, 1 + 9 + 1]
     first, *_, last = ledger(told.agent)

@@ -310,7 +310,7 @@ def test_a_summary_that_is_too_long_is_cut(answered: Answered, given: dict[str, 
     long = "The user noted the ferries. " + " ".join(f"{word(n)} {word(n + 200)} {word(n + 400)}." for n in range(80))
     sent.summary = long
     agent.invoke(Command(resume=True), CONFIG)
-    text = sent[0][1].text.partition("\n")[2].partition("\n[")[0]
+    text = sent[0][1].text.partition("<summary>\n")[2].partition("\n</summary>")[0]
     assert long.startswith(text)
     assert text.endswith(".")
     assert most - 100 < len(text) <= most

@@ -169,7 +169,7 @@ def test_a_failed_summary_of_a_shortened_result_ends_with_the_digest(answered: A
     """The result is shortened all the same, without a summary."""
     model = gpt("gpt-4o")
     sent = answered(model, summary="")
-    agent = agent_of(model, "selective", summarizer=None, summary_backoff_s=0)
+    agent = agent_of(model, "selective", summarizer=None)
     agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
     agent.invoke({"messages": "And then?"}, CONFIG)
     assert ledger(agent)[0].verdict == "rejected_empty"
@@ -265,7 +265,7 @@ def test_a_model_that_writes_no_summary_changes_nothing(
     caplog.set_level(logging.INFO, "langgraph_compaction")
     model = real()
     sent = answered(model, "At nine.", summary="")
-    agent = agent_of(model, "selective", summarizer=None, on_summary_failure="nothing", summary_backoff_s=0)
+    agent = agent_of(model, "selective", summarizer=None, on_summary_failure="nothing")
     agent.invoke({"messages": LOGS}, CONFIG)
     assert [(row.trigger, row.verdict, row.reason) for row in ledger(agent)] == [
         ("precheck", "rejected_empty", "empty_summary"),
@@ -295,7 +295,7 @@ def test_what_is_no_summary_is_rolled_back_with_its_reason(
     """And the turn is answered on the whole conversation."""
     model = gpt("gpt-4o")
     sent = answered(model, "At nine.", summary=reply)
-    agent = agent_of(model, "selective", summarizer=None, hooks=("pre_model",), summary_backoff_s=0)
+    agent = agent_of(model, "selective", summarizer=None, hooks=("pre_model",))
     agent.invoke({"messages": LOGS}, CONFIG)
     (row,) = ledger(agent)
     assert (row.verdict, row.reason, row.summary_calls, len(sent.summaries)) == (verdict, reason, calls, calls)
@@ -315,7 +315,6 @@ def test_each_phase_tells_sizes_and_counts_and_the_last_one_the_reason(answered:
         summarizer=None,
         emit_compaction_meta_events=True,
         hooks=("pre_model",),
-        summary_backoff_s=0,
     )
     chunks = list(agent.stream({"messages": LOGS}, CONFIG, stream_mode=["custom", "updates"]))
     told = events(chunks, "CompactionMetaEvent")
@@ -358,7 +357,6 @@ def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(
         "selective",
         summarizer=None,
         on_summary_failure="nothing",
-        summary_backoff_s=0,
         now=clock,
     )
     agent.invoke({"messages": LOGS}, CONFIG)
@@ -421,7 +419,6 @@ def test_first_is_chosen_then_summarized_and_at_last_committed() -> None:
             summary=summary,
             emit_compaction_meta_events=True,
             hooks=("pre_model",),
-            summary_backoff_s=0,
         )
         assert steps(told.chunks) == ["token_check", "selective_compaction", "summarize", ends, "model"]
         phases = [event["phase"] for event in events(told.chunks, "CompactionMetaEvent")]
@@ -467,7 +464,7 @@ def test_an_unknown_exception_is_followed_by_two_more_calls(answered: Answered) 
     """The third one's summary is committed."""
     model = gpt("gpt-4o")
     sent = answered(model, summary=[RuntimeError("odd"), RuntimeError("odd"), SUMMARY])
-    agent = agent_of(model, "selective", summarizer=None, summary_backoff_s=0)
+    agent = agent_of(model, "selective", summarizer=None)
     agent.invoke({"messages": LOGS}, CONFIG)
     assert [(row.verdict, row.summary_calls) for row in ledger(agent)] == [("committed", 3)]
     assert len(sent.summaries) == 3
@@ -479,7 +476,7 @@ def test_an_empty_reply_may_change_nothing_below_the_limit(answered: Answered, o
     """It is rolled back and starts the cool-down; over the limit the digest follows."""
     model, clock = gpt("gpt-4o"), Clock()
     sent = answered(model, "At nine.", summary="")
-    given = {"on_summary_failure": "nothing", "summary_backoff_s": 0, "now": clock}
+    given = {"on_summary_failure": "nothing", "now": clock}
     agent = agent_of(model, "selective", summarizer=None, **given)
     more = [HumanMessage(words(6_000), id="more"), AIMessage("Noted.")] if over else []
     agent.invoke({"messages": [*more, *LOGS]}, CONFIG)

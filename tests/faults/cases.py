@@ -11,9 +11,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.nodes import CompactionSettings, Redaction
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from tests.graph.harness import SUMMARY, filler
 from tests.histories import asks, histories, numbered, texts
+from tests.settings import settings
 
 CUT = {"finish_reason": "length"}
 SUMMARIES: dict[str, Any] = {
@@ -204,7 +205,6 @@ def conversations(draw: st.DrawFn) -> list[AnyMessage]:
 GENERAL: dict[str, st.SearchStrategy[Any]] = {
     "output_reserve": st.sampled_from([0, 0, 40, None]),
     "summary_retries": st.integers(0, 2),
-    "breaker_cooldown_after": st.integers(1, 3),
     "join_user_messages": st.booleans(),
     "on_refusal": st.sampled_from(["message", "raise"]),
 }
@@ -214,7 +214,6 @@ SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
     "tool_call_threshold": st.sampled_from([20, 500]),
     "tool_result_threshold": st.sampled_from([20, 600]),
     "preview_tokens": st.sampled_from([10, 200]),
-    "tool_blocks_keep_unread": st.booleans(),
     "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
     "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
     "summary_mode": st.sampled_from(["always", "if_needed"]),
@@ -222,11 +221,10 @@ SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
     "summary_max_tokens": st.sampled_from([None, 30]),
     "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
     "facts_beside_summary": st.booleans(),
-    "breaker_frequency_calls": st.sampled_from([0, 6]),
     "require_confirmation": st.sampled_from([False, False, True]),
 }
 
-_FIXED: dict[str, Any] = {"summary_backoff_s": 0, "summary_ahead": False}
+_FIXED: dict[str, Any] = {"summary_ahead": False}
 """Settings of every case: attempts follow at once, and only in turns."""
 
 
@@ -251,7 +249,7 @@ def preset_settings(draw: st.DrawFn) -> CompactionSettings:
         "context_window": st.sampled_from([400, 1_000, 1_000, 3_000, 12_000]),
         **GENERAL,
     }
-    return CompactionSettings(**_FIXED, **draw(st.fixed_dictionaries(fields)))
+    return settings(**_FIXED, **draw(st.fixed_dictionaries(fields)))
 
 
 replies = st.builds(

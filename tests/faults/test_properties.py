@@ -18,7 +18,7 @@ def _said(words: int, *replies: Reply, during: Writer | None = None) -> NodeCont
     return NodeContext(kind="say", words=words, replies=replies, **turn)  # type: ignore[arg-type] # as they stand above
 
 
-SMALL = CompactionSettings(context_window=1_000, output_reserve=0, summary_backoff_s=0)
+SMALL = CompactionSettings(context_window=1_000, output_reserve=0)
 FOUND = {
     "thoughts that are not sent again counted": Case(
         history=[],
@@ -27,8 +27,6 @@ FOUND = {
                 "trigger_ratio": 0.5,
                 "target_ratio": 0.2,
                 "dialogue_rounds_keep_min": 0,
-                "facts_beside_summary": False,
-                "breaker_cooldown_after": 1,
             }
         ),
         summaries=(),

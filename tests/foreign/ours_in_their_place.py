@@ -27,8 +27,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
-from langgraph_compaction.graph import CompactionSettings
 from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes import CompactionSettings
 
 COLUMN = os.environ["FOREIGN_COLUMN"]
 RESULTS = Path(os.environ["FOREIGN_RESULTS"])

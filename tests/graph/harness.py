@@ -15,10 +15,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel, usage
+from tests.settings import settings, taken
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
 THREAD = "thread"
@@ -30,7 +31,6 @@ SMALL: dict[str, Any] = {
     "dialogue_rounds_keep_min": 2,
     "dialogue_beyond_keep": 0,
     "summary_input_tokens": 2_000,
-    "summary_backoff_s": 0,
     "summary_ahead": False,  # its own tests switch it on
 }
 
@@ -93,12 +93,12 @@ Drive = Synchronous | Asynchronous
 def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """Build the small agent; what is no argument of the builder is a setting."""
     counter = options.pop("token_counter", WORDS)
-    settings = {**SMALL, **{key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}}
+    chosen = settings(SMALL, **taken(options))
     options.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(
         model or ScriptedModel(),
         options.pop("tools", ()),
-        settings=CompactionSettings(**settings),
+        settings=chosen,
         summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
         token_counter=counter,
         **options,

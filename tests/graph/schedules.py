@@ -30,7 +30,6 @@ from langgraph_compaction.checkpoint.compaction import prepared
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, SWAPPED, UNDER_WAY, Preparation
 from langgraph_compaction.nodes import (
-    CompactionSettings,
     ContextExhaustedError,
     Reply,
     SummaryRequest,
@@ -44,11 +43,13 @@ from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effect, run
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryTimeoutError
+from langgraph_compaction.nodes.selection import breaker
 from langgraph_compaction.nodes.state import CompactionState
 from tests.fakes import ScriptedModel
+from tests.settings import settings
 
 WORDS = TextCounter("words", lambda text: text.count(" ") + 1)
-SETTINGS = CompactionSettings(
+SETTINGS = settings(
     context_window=600,
     output_reserve=0,
     dialogue_rounds_keep_min=1,
@@ -56,13 +57,10 @@ SETTINGS = CompactionSettings(
     summary_input_tokens=2_000,
     summary_retries=0,
     facts_beside_summary=False,
-    summary_ahead_unused=1_000,
-    breaker_cooldown_s=30,
-    breaker_frequency_calls=0,
 )
 ANSWER = AIMessage("ok " * 9)
 """What the model always answers."""
-UNCHANGED = SETTINGS.model_copy(update={"on_summary_failure": "nothing", "breaker_cooldown_after": 1})
+UNCHANGED = SETTINGS.model_copy(update={"on_summary_failure": "nothing"})
 """Settings by which a failure leaves the conversation as it is while it fits, in place of a digest."""
 ACTS = {"turn": 30.0, "work": 60.0, "edit": 2.5, "fork": 2.5, "die": 5.0}
 """How often each act of a schedule is drawn."""
@@ -409,7 +407,7 @@ class World:
         archived = {one.id for line in self.records.archived.values() for one in line}
         held = {one.id for one in messages}
         assert all(one.id in archived or one.id in held for one in self.said), "lost message"
-        if compaction.get("streak", 0) >= self.settings.breaker_cooldown_after:
+        if compaction.get("streak", 0) >= breaker.COOLDOWN_AFTER:
             assert compaction.get("cooldown_until"), "no cool-down after failures"
         assert ("stale", "no_summary") not in self.records.ends, "a summary that was paid for is not found"
         assert not any(NO_SUMMARY in one.text for one in messages), "no summary"

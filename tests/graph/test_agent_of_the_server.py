@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.checkpoint import ValueTypeError
-from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph import agent as served
 from langgraph_compaction.nodes import SettingsError
 from tests.checkpoint import structured
-from tests.graph.harness import rounds
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 ASKED = {"messages": [("user", "how is the weather?")]}
@@ -25,24 +23,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pyt
     served._built.cache_clear()
     yield monkeypatch
     served._built.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("named", "verdict"), [(None, "committed"), ("proceed", "committed"), ("refuse", "declined")]
-)
-async def test_where_nobody_can_answer_the_variable_says_what_is_done(
-    environment: pytest.MonkeyPatch, named: str | None, verdict: str
-) -> None:
-    """The agent compacts without asking a person if the environment variable is not set.
-
-    The agent has no checkpointer when the server builds the agent.
-    """
-    environment.setenv("LANGGRAPH_COMPACTION_REQUIRE_CONFIRMATION", "true")
-    if named:
-        environment.setenv("LANGGRAPH_COMPACTION_CONFIRMATION_UNAVAILABLE", named)
-    graph = await served.agent()
-    await graph.ainvoke({"messages": rounds(7, 60)}, CONFIG)
-    assert [row.verdict for row in await CompactionThread(graph, CONFIG).ahistory()] == [verdict]
 
 
 async def answered() -> Any:

@@ -17,7 +17,7 @@ from langgraph_compaction.graph import (
     as_node,
     create_compaction_graph,
 )
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
@@ -39,6 +39,7 @@ from tests.graph.harness import (
     values,
 )
 from tests.graph.middleware import agents
+from tests.settings import settings as chosen_of
 
 WINDOW = {"context_window": 128_000}
 FACT = HumanMessage("The wifi password of the harbor office is tulip-77, keep it.", id="fact")
@@ -224,7 +225,7 @@ async def test_in_a_parent_with_its_own_model(go: Drive, persist: Any) -> None:
     """`CompactionThread.render` gives its node the request."""
     model = ScriptedModel()
     settings = {**SMALL, "context_window": 3_000, "trigger_ratio": 0.4, "target_ratio": 0.1, "auto_recall": True}
-    inner = create_compaction_graph(settings=CompactionSettings(**settings), summarizer="digest", token_counter=WORDS)
+    inner = create_compaction_graph(settings=chosen_of(**settings), summarizer="digest", token_counter=WORDS)
 
     def answer(state: MessagesState) -> dict[str, Any]:
         return {"messages": [model.invoke(CompactionThread(inner, CONFIG).render(state))]}

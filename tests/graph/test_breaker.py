@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.nodes.selection import breaker
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,
@@ -25,7 +26,18 @@ from tests.graph.harness import (
     verdicts,
 )
 
-OFTEN: dict[str, Any] = {"breaker_frequency_compactions": 2, "breaker_frequency_calls": 10}
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allow two compactions within ten calls of the model."""
+    monkeypatch.setattr(breaker, "COMPACTIONS", 2)
+    monkeypatch.setattr(breaker, "CALLS", 10)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the cool-down after one failure, or one useless compaction."""
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
 
 
 def reporting(*tokens: int) -> ScriptedModel:
@@ -73,9 +85,10 @@ def calling(*tokens: int) -> ScriptedModel:
     return ScriptedModel(replies=[usage(answer, count, 1) for answer, count in zip(answers, tokens, strict=True)])
 
 
+@pytest.mark.usefixtures("unbraked", "at_once")
 async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clock) -> None:
     """After so many in a row attempts are deferred, for that reason; then one is let through, on the next level."""
-    graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1, breaker_frequency_calls=0)
+    graph = agent(calling(900, 100), tools=[look], now=clock)
     await go.invoke(graph, full())
     assert judged(graph)[1:] == [("deferred_cooldown", "ineffective")]
     assert standing(graph)["cooldown_until"] == clock.time + 8
@@ -85,9 +98,10 @@ async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clo
     assert standing(graph)["step"] == "selective_compaction"
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -> None:
     """Ineffective ones count only in a row."""
-    graph = agent(reporting(900, 100), now=clock, breaker_ineffective_after=2, breaker_frequency_calls=0)
+    graph = agent(reporting(900, 100), now=clock)
     await go.invoke(graph, full(), interrupt_after=["model"])
     assert standing(graph)["ineffective"] == 1
     await go.invoke(graph, None)
@@ -96,9 +110,10 @@ async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -
     assert not standing(graph).get("cooldown_until")
 
 
+@pytest.mark.usefixtures("often")
 async def test_too_frequent_compactions_wait(go: Drive) -> None:
     """Two within ten calls of the model: the third is deferred for that reason, and the turn is answered."""
-    graph = agent(ScriptedModel(), **OFTEN)
+    graph = agent(ScriptedModel())
     for turn in range(2):
         await grow(go, graph, turn)
     assert verdicts(graph) == ["committed"] * 2
@@ -109,9 +124,10 @@ async def test_too_frequent_compactions_wait(go: Drive) -> None:
     assert standing(graph)["epoch"] == 2
 
 
+@pytest.mark.usefixtures("often")
 async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> None:
     """A request that could not be sent is compacted, whatever went before; deferred is never exhausted."""
-    graph = agent(ScriptedModel(), **OFTEN)
+    graph = agent(ScriptedModel())
     for turn in range(2):
         await grow(go, graph, turn)
     await go.invoke(graph, {"messages": [*rounds(9, tag="x"), *said(filler(60))["messages"]]})
@@ -119,9 +135,10 @@ async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> Non
     assert "exhausted" not in verdicts(graph)
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     """The cool-down does not defer a wish."""
-    graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1)
+    graph = agent(calling(900, 100), tools=[look], now=clock)
     graph.invoke(full(), CONFIG)
     assert verdicts(graph)[-1] == "deferred_cooldown"
     CompactionThread(graph, CONFIG).compact()
@@ -129,11 +146,12 @@ def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     assert verdicts(graph)[-1] != "deferred_cooldown"
 
 
+@pytest.mark.usefixtures("often")
 async def test_the_frequency_outlasts_a_restart(tmp_path: Path) -> None:
     """It stands in the thread's state, not in the process."""
     go = Synchronous()
     for turn in range(3):
         with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
-            graph = agent(ScriptedModel(), checkpointer=saver, database=f"sqlite:///{tmp_path / 'our.db'}", **OFTEN)
+            graph = agent(ScriptedModel(), checkpointer=saver, database=f"sqlite:///{tmp_path / 'our.db'}")
             await grow(go, graph, turn, 8 if turn < 2 else 6)
     assert judged(graph)[2:3] == [("deferred_cooldown", "frequency")]

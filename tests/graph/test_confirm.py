@@ -228,18 +228,7 @@ async def test_the_focus_is_bounded(go: Drive) -> None:
     assert 450 < len(standing(graph)["focus"]) <= 500
 
 
-@pytest.mark.parametrize("options", [{"require_confirmation": True}, {"preset": "recent_rounds"}])
-def test_to_ask_without_a_checkpointer_is_an_error_at_build_time(options: dict[str, Any]) -> None:
-    """Nothing would keep the run until the answer comes; the error names every way out."""
-    with pytest.raises(
-        SettingsError, match=r"checkpointer=True.*server.*confirmation_unavailable='proceed' or 'refuse'"
-    ):
-        agent(checkpointer=None, **options)
-
-
-@pytest.mark.parametrize(
-    "options", [{"checkpointer": True}, {"checkpointer": None, "confirmation_unavailable": "refuse"}]
-)
+@pytest.mark.parametrize("options", [{"checkpointer": True}, {"checkpointer": None}])
 async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[str, Any]) -> None:
     """It compiles without one, is given one as LangGraph's server gives it, and asks there."""
     built = agent(require_confirmation=True, **options)
@@ -250,50 +239,15 @@ async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[
 
 
 async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(go: Drive) -> None:
-    """Switched on for one run, before any model is called."""
-    model = ScriptedModel()
-    with pytest.raises(SettingsError, match="confirmation_unavailable"):
-        await go.invoke(agent(model, checkpointer=None), full(), context={"require_confirmation": True})
-    assert model.received == []
-
-
-@pytest.mark.parametrize(
-    ("confirmation_unavailable", "tokens", "verdict"),
-    [("proceed", 864, "committed"), ("refuse", 864, "declined"), ("proceed", 1_080, "committed")],
-)
-async def test_where_nobody_can_answer_the_settings_say_what_is_done(
-    go: Drive, confirmation_unavailable: str, tokens: int, verdict: str
-) -> None:
-    """`proceed` compacts unasked, over the limit too; `refuse` goes on with the whole conversation."""
-    model = ScriptedModel()
-    graph = asking(model, checkpointer=None, confirmation_unavailable=confirmation_unavailable)
-    given = {"messages": [*rounds(tokens // 108), HumanMessage("and now?")]}
-    result = await go.invoke(graph, given)
-    assert result["messages"][-1].text == "ok"
-    assert verdicts(graph) == [verdict]
-    assert (len(model.received[0]) == len(given["messages"])) == (verdict == "declined")
-    assert ledger(graph)[0].reason == ("nobody_to_ask" if verdict == "declined" else "")
-
-
-@pytest.mark.parametrize("earlier", [{}, {"declined_at": 800}])
-async def test_a_refusal_over_the_limit_is_an_error(go: Drive, earlier: dict[str, Any]) -> None:
-    """Nothing is sent or compacted unasked, whether or not a no was carried here; the ledger has the refusal."""
-    model = ScriptedModel()
-    graph = asking(model, checkpointer=None, confirmation_unavailable="refuse")
-    with pytest.raises(
-        ContextExhaustedError, match=r"1086 tokens.*limit is 1000.*confirmation_unavailable='proceed'"
+    """By the settings or for one run: before any model is called, and with what to do."""
+    model, asks = ScriptedModel(), {"require_confirmation": True}
+    for built, options in (
+        (agent(model, checkpointer=None), {"context": asks}),
+        (agent(model, checkpointer=None, **asks), {}),
     ):
-        await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")], "compaction": earlier})
+        with pytest.raises(SettingsError, match=r"give checkpointer=.*require_confirmation=False"):
+            await go.invoke(built, full(), **options)
     assert model.received == []
-    assert [(row.verdict, row.reason) for row in ledger(graph)] == [("declined", "nobody_to_ask")]
-
-
-async def test_an_overflow_is_compacted_where_nobody_can_answer(go: Drive) -> None:
-    """The provider's refusal never asks, so that there is nothing to refuse."""
-    model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
-    graph = asking(model, checkpointer=None, confirmation_unavailable="refuse")
-    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("and now?")]})
-    assert verdicts(graph) == ["committed"]
 
 
 async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:

@@ -6,6 +6,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.nodes.selection import breaker
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -93,12 +94,13 @@ async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, mon
     assert standing(graph)["cooldown_until"] == 0
 
 
-async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`breaker_cooldown_after` failures start a cool-down of `breaker_cooldown_s`."""
-    graph = broken(monkeypatch, agent(now=clock, breaker_cooldown_after=1, breaker_cooldown_s=30))
+async def test_it_begins_after_so_many_failures(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And lasts eight seconds."""
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
+    graph = broken(monkeypatch, agent(now=clock))
     await go.invoke(graph, full())
     assert standing(graph)["streak"] == 1
-    assert standing(graph)["cooldown_until"] == clock.time + 30
+    assert standing(graph)["cooldown_until"] == clock.time + 8
 
 
 def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ from tests.graph.harness import (
     values,
 )
 from tests.graph.test_chained import copying, summaries
+from tests.settings import settings as chosen_of
 
 PERSIST = pytest.mark.parametrize("persist", ["parent", "subgraph"])
 
@@ -52,7 +53,7 @@ class World:
         self.summarizer = summarizer or ScriptedModel(replies=[SUMMARY])
         self.clock = Clock()
         self.inner = create_compaction_graph(
-            settings=CompactionSettings(**{**SMALL, **settings}),
+            settings=chosen_of(SMALL, **settings),
             summarizer=self.summarizer,
             token_counter=WORDS,
             now=self.clock,

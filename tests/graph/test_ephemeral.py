@@ -121,19 +121,6 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive, caplog: pytest
     assert [m.id for m in whole] == [m.id for m in held]
 
 
-async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
-    """Of reminders that no person wrote the newest stays; the older ones are in the transcript."""
-    graph = agent(ephemeral_keep=1)
-    for number in range(3):
-        mark = {"compaction": {"ephemeral": True, "is_meta": True}}
-        reminder = HumanMessage(f"it is {number}", id=f"reminder-{number}", additional_kwargs=mark)
-        await go.invoke(graph, {"messages": [reminder, HumanMessage("go on", id=f"input-{number}")]})
-    now = [message.id for message in values(graph)["messages"] if message.type == "human"]
-    assert now == ["input-0", "input-1", "reminder-2", "input-2"]
-    whole = [message.id for message in CompactionThread(graph, CONFIG).transcript() if message.type == "human"]
-    assert whole == [name for n in range(3) for name in (f"reminder-{n}", f"input-{n}")]
-
-
 async def test_the_check_is_made_on_what_is_left(go: Drive) -> None:
     """A request that was over the trigger with its old pages is not compacted without them."""
     blocks = [message for n in range(4) for message in tool_block(n, 170, "look")]

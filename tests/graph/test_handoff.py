@@ -12,7 +12,6 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import (
     CompactionError,
-    CompactionSettings,
     CompactionState,
     CompactionThread,
     ContextExhaustedError,
@@ -45,6 +44,7 @@ from tests.graph.harness import (
     verdicts,
 )
 from tests.graph.middleware.agents import agent as middleware_agent
+from tests.settings import settings as chosen_of
 
 WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
 NEW: RunnableConfig = {"configurable": {"thread_id": "new"}}
@@ -367,7 +367,7 @@ def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) 
         return {"messages": [model.invoke(state["messages"])]}
 
     inner = create_compaction_graph(
-        settings=CompactionSettings(**SMALL, require_confirmation=True, **chosen),
+        settings=chosen_of(SMALL, require_confirmation=True, **chosen),
         summarizer="digest",
         token_counter=WORDS,
     )
@@ -406,32 +406,3 @@ async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Driv
     await go.invoke(graph, Command(resume=answer))
     assert request_tokens(model.received[-1]) <= 1_000
     assert model.received[-1][-1].id == "over"
-
-
-@pytest.mark.parametrize("where", ["graph", "middleware", "parent"])
-@pytest.mark.parametrize("confirmation_unavailable", ["proceed", "refuse"])
-async def test_over_the_limit_where_nobody_can_answer_the_settings_decide(
-    go: Drive, where: str, confirmation_unavailable: str
-) -> None:
-    """`proceed` compacts unasked; `refuse` sends nothing and compacts nothing, and says what can be done."""
-    model = ScriptedModel()
-    graph = (
-        parent_of(model, confirmation_unavailable=confirmation_unavailable)
-        if where == "parent"
-        else leap(
-            agent if where == "graph" else middleware_agent,
-            model,
-            checkpointer=None,
-            confirmation_unavailable=confirmation_unavailable,
-        )
-    )
-    given = {"messages": [*rounds(10), HumanMessage("and now?", id="over")]}
-    if confirmation_unavailable == "refuse":
-        says = r"holds 1086 tokens and the limit is 1000.*confirmation_unavailable='refuse'.*checkpointer=.*'proceed'"
-        with pytest.raises(ContextExhaustedError, match=says):
-            await go.invoke(graph, given, {})
-        assert model.received == []
-        return
-    result = await go.invoke(graph, given, {})
-    assert request_tokens(model.received[-1]) <= 1_000
-    assert result["messages"][-1].text == "ok"

@@ -29,6 +29,8 @@ from langgraph_compaction.graph import (
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import KeyContext
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.runtime import collect_key_information
+from langgraph_compaction.nodes.summary import key_information
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -48,6 +50,7 @@ from tests.graph.harness import (
     verdicts,
 )
 from tests.graph.test_rollback import calm
+from tests.settings import settings, taken
 
 GOAL = f"Port the billing service to Rust. {filler(60, 'detail-')} Never touch production."
 TODOS = [
@@ -66,22 +69,31 @@ class Working(CompactionState):
 
 def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """An agent whose settings name this key information, with providers of its own."""
-    settings: dict[str, Any] = {
-        **SMALL,
-        "key_information_share": 0.3,
-        "key_information": names,
-        "facts_beside_summary": False,
-    }
-    settings |= {key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}
+    chosen = {"key_information": names, "facts_beside_summary": False, **taken(options)}
     options.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(
         model or calm(),
-        settings=CompactionSettings(**settings),
+        settings=settings(SMALL, **chosen),
         summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
         token_counter=WORDS,
         key_information=given,
         **options,
     )
+
+
+ALONE: dict[str, Any] = {
+    "preset": "progressive",
+    "pin_first_input": True,
+    "trigger_ratio": 0.8,
+    "triggers": (),
+}
+"""Settings of an agent that works alone on one task."""
+
+
+@pytest.fixture(autouse=True)
+def _wide_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give key information a share of the small room in which it can be seen."""
+    monkeypatch.setattr(key_information, "SHARE", 0.3)
 
 
 def working(goal: str = GOAL, **more: Any) -> dict[str, Any]:
@@ -108,10 +120,11 @@ def left_out(chunks: list[Any]) -> list[tuple[str, str]]:
     return [(event["name"], event["reason"]) for event in events(chunks, "KeyInformationEvent")]
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_the_goal_stays_at_the_very_front_however_often_it_is_compacted(go: Drive) -> None:
     """Whole, once, before the summary: from the state at first, and from the archive when it has left."""
     model = calm()
-    graph = keeping("goal", model=model, breaker_frequency_calls=0)
+    graph = keeping("goal", model=model)
     await go.invoke(graph, working())
     for number in range(3):
         assert "goal" not in {message.id for message in values(graph)["messages"]}
@@ -158,7 +171,6 @@ async def test_the_newest_memories_are_kept(go: Drive) -> None:
     await go.invoke(graph, working(), config)
     lines = part(summary(graph, config), "memories").splitlines()
     assert lines == [*(f"- memory {number} of ada" for number in range(5, 14)), "- {'note': 'changed'}"]
-    assert CompactionSettings().key_information_memories_keep == 10
     chunks = await go.stream(
         keeping("memories", given=[Memories(("{user}",))], store=store), working(), stream_mode=["custom"]
     )
@@ -328,10 +340,13 @@ FAULTS: dict[str, tuple[Callable[[KeyContext], Any], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_provider_that_fails_is_left_out(go: Drive, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_provider_that_fails_is_left_out(
+    go: Drive, fault: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The compaction is committed with what the others tell; event and log name the one that is missing."""
     tell, reason = FAULTS[fault]
-    graph = keeping("bad", "good", given={"bad": tell, "good": constant("fine")}, key_information_timeout_s=0.05)
+    monkeypatch.setattr(collect_key_information, "TIMEOUT_S", 0.05)
+    graph = keeping("bad", "good", given={"bad": tell, "good": constant("fine")})
     chunks = await go.stream(graph, working(), stream_mode=["custom"])
     assert verdicts(graph) == ["committed"]
     assert part(summary(graph), "good") == "fine"
@@ -358,11 +373,12 @@ async def test_a_provider_cannot_forge_the_frame(go: Drive) -> None:
     assert "pins" not in values(graph)["messages"][0].additional_kwargs["compaction"]
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_it_is_renewed_and_not_accumulated(go: Drive) -> None:
     """Each summary tells the newest; the summarizer is shown the earlier summary without it."""
     told = iter(f"weather {number}" for number in range(9))
     summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, breaker_frequency_calls=0)
+    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer)
     await go.invoke(graph, working())
     for number in range(3):
         assert part(summary(graph), "weather") == f"weather {number}"
@@ -455,10 +471,11 @@ async def test_where_the_goal_leaves_a_summary_carries_it(go: Drive) -> None:
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-async def test_it_takes_its_share_and_no_more(go: Drive, share: float) -> None:
+async def test_it_takes_its_share_and_no_more(go: Drive, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """A long goal is cut, with a note of its size, and the room that a summary needs is still there."""
+    monkeypatch.setattr(key_information, "SHARE", share)
     goal, chatty = filler(250, "g"), filler(400, "c")
-    graph = keeping("goal", "tasks", given=[own("tasks", constant(chatty))], key_information_share=share)
+    graph = keeping("goal", "tasks", given=[own("tasks", constant(chatty))])
     await go.invoke(graph, working(goal))
     assert verdicts(graph) == ["committed"]
     text = summary(graph)
@@ -497,10 +514,11 @@ def test_the_progressive_presets_switch_it_on() -> None:
     assert CompactionSettings().key_information == ()
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
     """Without a person beside it the whole requirement stands word for word, in place of a goal of its own."""
     model = calm()
-    graph = keeping("goal", model=model, key_information_pin_first_input=True, breaker_frequency_calls=0)
+    graph = keeping("goal", model=model, **ALONE)
     await go.invoke(graph, said(GOAL, "first"))
     assert values(graph)["memory"]["pins"] == ["first"]
     for number in range(3):
@@ -513,7 +531,7 @@ async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
 
 async def test_the_first_input_is_pinned_although_a_request_sets_the_pins(go: Drive) -> None:
     """With the first input only: pins that a later request sets are all that there are."""
-    graph = keeping(key_information_pin_first_input=True)
+    graph = keeping(**ALONE)
     none: dict[str, Any] = {"compaction_request": {"memory": {"pins": []}}}
     await go.invoke(graph, {**said(GOAL, "first"), **none})
     assert values(graph)["memory"]["pins"] == ["first"]
@@ -523,7 +541,7 @@ async def test_the_first_input_is_pinned_although_a_request_sets_the_pins(go: Dr
 
 async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """More than half of it could leave no room for anything else; it is said once."""
-    graph = keeping(key_information_pin_first_input=True)
+    graph = keeping(**ALONE)
     for text in (filler(500), "more", "and more"):
         await go.invoke(graph, said(text))
     assert values(graph)["memory"]["pins"] == []

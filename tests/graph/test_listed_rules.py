@@ -14,6 +14,7 @@ from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import CONFIG, Drive, ended, ledger, said, values
 from tests.graph.test_who_summarizes import BUILDS, Build, asks_for_summary, ours, talk
 from tests.invariants import is_summary
+from tests.settings import settings as chosen_of
 
 GREEK = "Η διεύθυνση παραμένει μεταξύ μας και των ελεγκτών."
 FRIDAY = "Reports go to Anna each Friday."
@@ -106,14 +107,14 @@ async def test_what_was_listed_once_stays_and_is_shown_to_the_next_summarizer(go
 
 @pytest.mark.parametrize(
     ("settings", "asked"),
-    [({}, True), ({"facts_beside_summary": False}, False), ({"summary_prompts": "brief"}, False)],
+    [({}, True), ({"facts_beside_summary": False}, False), ({"summary_prompt": "Sum up."}, False)],
 )
 async def test_a_list_is_asked_for_where_facts_stand_beside_the_summary(
     go: Drive, script: Provider, settings: dict[str, Any], *, asked: bool
 ) -> None:
     """And where the summary stands between tags, so that the list can stand outside."""
     script.replies = writes()
-    graph = ours(script, CompactionSettings(**settings))
+    graph = ours(script, chosen_of(**settings))
     await go.invoke(graph, given(108_000))
     (request,) = requests_for_summaries(script)
     assert ("between <rules> and </rules>" in request) is asked

@@ -120,10 +120,11 @@ async def test_an_answer_of_nothing_else_is_asked_for_again(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     """The second time in a row the turn ends with what it said, and the ledger tells; the next turn may again."""
     model = ScriptedModel(replies=[MARKER])
-    graph = marking(model, breaker_frequency_calls=0)
+    graph = marking(model)
     chunks = await go.stream(graph, talk())
     assert steps(chunks) == ["token_check", "model", *COMPACTION, "model"]
     assert len(model.received) == 2

@@ -12,7 +12,7 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.build_dependencies import dependencies_of
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
 from langgraph_compaction.nodes.runtime.dependencies import INPUT_LIMITS, answer_tokens
@@ -25,11 +25,7 @@ WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
 
 def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **chosen: Any) -> Sizes:
     """The sizes of an agent with this model, no prompt and no tools."""
-    given = (
-        chosen
-        | {"preset": preset, "confirmation_unavailable": "proceed"}
-        | ({} if ratio is None else {"trigger_ratio": ratio})
-    )
+    given = chosen | {"preset": preset} | ({} if ratio is None else {"trigger_ratio": ratio})
     graph = create_compacting_agent(model, settings=CompactionSettings.model_validate(given))
     found: Sizes = graph.nodes["model"].bound.dependencies.sizes()  # type: ignore[attr-defined] # the node of ours
     return found

@@ -18,15 +18,14 @@ def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
     yield Choice(drop=frozenset(index for block in blocks for index in block.indexes), enough=demand.aim)
 
 
+@pytest.mark.usefixtures("unbraked")
 @pytest.mark.parametrize("mode", ["always", "if_needed"])
 def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
     """The earlier summary leaves with what a later compaction summarizes, and one stands for both."""
     graph = create_compacting_agent(
         ScriptedModel(),
         strategies={"old_results": old_results},
-        settings=CompactionSettings(
-            **SMALL, strategies=("old_results",), summary_mode=mode, breaker_frequency_calls=0
-        ),
+        settings=CompactionSettings(**SMALL, strategies=("old_results",), summary_mode=mode),
         summarizer=ScriptedModel(replies=[SUMMARY]),
         token_counter=WORDS,
         checkpointer=InMemorySaver(),

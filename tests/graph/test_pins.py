@@ -96,11 +96,12 @@ async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive, text: 
     assert [row.verdict for row in CompactionThread(graph, CONFIG).history()] == ["committed"]
 
 
+@pytest.mark.usefixtures("unbraked")
 @pytest.mark.parametrize("carried", [True, False])
 async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> None:
     """From the message that says it, or from the summary that carries it: the next compaction lets it go."""
     model = ScriptedModel()
-    graph = agent(model, dialogue_rounds_keep_min=0, breaker_frequency_calls=0)
+    graph = agent(model, dialogue_rounds_keep_min=0)
     marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin> <Pin>speak French</Pin>", id="marked")
     await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
     if carried:
@@ -235,7 +236,7 @@ async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive,
 async def test_a_pinned_first_input_stays_where_there_is_less_room(go: Drive) -> None:
     """The same for the input that a setting pins."""
     model = ScriptedModel(replies=[usage(AIMessage("ok"), 700)])
-    graph = agent(model, key_information_pin_first_input=True)
+    graph = agent(model, preset="progressive", pin_first_input=True, trigger_ratio=0.8, triggers=())
     await go.invoke(graph, said(filler(450, "goal"), "first"))
     await go.invoke(graph, said("two"))
     assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == ["first"]

@@ -24,6 +24,7 @@ from langgraph_compaction.nodes.ahead.preparations import is_working_on
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.gate.invariants import Finding
+from langgraph_compaction.nodes.selection import breaker
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer, calls
@@ -346,10 +347,11 @@ async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> Non
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
-async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
+async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
     summarizer = ReplyingSummarizer(ValueError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0, breaker_cooldown_after=1)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
     await go.invoke(graph, NEAR)
     await ended()
     await go.invoke(graph, OVER)
@@ -394,10 +396,13 @@ def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
     assert ([event["state"] for event in found], found[-1]["seconds"] is None) == (states, False)
 
 
-async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_preparation_that_may_not_begin_is_not_told(
+    go: Drive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Too many were not used: the ledger has no row, and the stream no event; a debug message says why."""
     caplog.set_level("DEBUG")
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_ahead_unused=1)
+    monkeypatch.setattr(prepare, "UNUSED", 1)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
     await go.invoke(graph, NEAR)
     await ended()
     forget(graph)

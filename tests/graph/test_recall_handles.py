@@ -96,10 +96,10 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
     assert not any("[recall:" in message.text for message in (*short, *left))
 
 
-@pytest.mark.parametrize("form", ["record", "tags", "cleared", "history", "recent_rounds", "terse"])
+@pytest.mark.parametrize("form", ["record", "cleared", "terse"])
 def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     """As many as there is room for, in every form; the text that is absorbed has none of them."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True, summary_form=form)
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True, form=form)
     graph.invoke(START, CONFIG)
     seen: list[list[str]] = []
     for number in range(EARLIER_HANDLES + 2):

@@ -10,7 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.graph import compaction_count, create_compacting_agent
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.config.loading import load_settings
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS, RecentRounds
+from langgraph_compaction.nodes.config.prompts import PROMPTS
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
@@ -64,8 +65,10 @@ def test_eighty_thousand_are_the_window_where_none_is_known() -> None:
 def test_the_figures_of_the_design() -> None:
     """Its YAML block, field by field."""
     chosen = CompactionSettings(preset="recent_rounds")
-    assert (chosen.trigger_ratio, chosen.recent_rounds_keep, chosen.summary_max_chars) == (0.8, 2, 1_000)
-    assert (chosen.summary_prompts, chosen.summary_form) == ("brief", "recent_rounds")
+    assert (chosen.trigger_ratio, chosen.of(RecentRounds).keep_recent_rounds, chosen.summary_max_length) == (
+        *(0.8, 2, 1_000),
+    )
+    assert chosen.prompt == PROMPTS["brief", "en"]
 
 
 def test_a_person_is_asked_unless_the_settings_say_otherwise() -> None:
@@ -97,8 +100,7 @@ async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     system, summary, *kept, now = model.received[-1]
     assert (system.text, now.text) == ("rules", "now?")
     assert isinstance(system, SystemMessage)
-    assert summary.text.startswith(f"[Context summary]\n{TOLD}\n[End of the record")
-    assert summary.text.endswith("\n---\nRounds from before this record that stay in view and follow: 2.")
+    assert f"<summary>\n{TOLD}\n</summary>" in summary.text
     assert [message.text for message in kept] == [message.text for message in history[-4:]]
     assert [bound.name for bound in model.bound_tools] == ["read"]
 
@@ -117,7 +119,7 @@ def _word(number: int) -> str:
     return "".join(chr(ord("a") + number * 7_919 // 26**place % 26) for place in range(5))
 
 
-@pytest.mark.parametrize("options", [{}, {"language": "zh"}, {"summary_max_tokens": 20, "summary_max_chars": None}])
+@pytest.mark.parametrize("options", [{}, {"language": "zh"}, {"summary_max_tokens": 20, "summary_max_length": None}])
 async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, Any]) -> None:
     """At the end of a sentence; the attempt does not fail for it."""
     told = "The user asked for charts. " + " ".join(
@@ -126,7 +128,7 @@ async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, A
     graph = keeping(told=told, **options)
     await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("now?", id="now")]})
     (row,) = ledger(graph)
-    text = values(graph)["messages"][0].text.partition("\n")[2].partition("\n[")[0]
+    text = values(graph)["messages"][0].text.partition("<summary>\n")[2].partition("\n</summary>")[0]
     assert row.verdict == "committed"
     assert told.startswith(text)
     assert text.endswith(".")
@@ -139,7 +141,6 @@ async def test_rounds_that_do_not_fit_are_fewer(go: Drive) -> None:
     await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
     left = values(graph)["messages"]
     assert [message.id for message in left[1:4]] == [*(message.id for message in history[2:]), "now"]
-    assert left[0].text.endswith("follow: 1.")
     assert verdicts(graph) == ["committed"]
 
 

@@ -71,6 +71,7 @@ SUMMARIZERS: dict[str, Callable[[], ScriptedModel]] = {
 }
 
 
+@pytest.mark.usefixtures("unbraked")
 @pytest.mark.parametrize("case", SUMMARIZERS)
 async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     go: Drive, case: str, caplog: pytest.LogCaptureFixture
@@ -80,7 +81,6 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     options = {
         "tool_blocks_keep_recent": 0,
         "facts_beside_summary": True,
-        "breaker_frequency_calls": 0,
         "summary_input_tokens": 120,
     }
     graph = agent(calm(), summarizer, redact=redact, **options)

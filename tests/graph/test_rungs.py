@@ -7,6 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.selection import breaker
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     SUMMARY,
@@ -114,9 +115,12 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
 
 
-async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(go: Drive) -> None:
+async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
-    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], breaker_cooldown_s=0)
+    monkeypatch.setattr(breaker, "COOLDOWN_S", 0)
+    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()])
     await go.invoke(graph, full())
     for turn in range(3):
         await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
@@ -126,16 +130,18 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
     assert set(pairs.values()) == {1}
 
 
-async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(go: Drive) -> None:
+async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the last model has failed, the next attempt calls the first model again.
 
     The agent never uses the digest for a request below the limit.
     """
+    monkeypatch.setattr(breaker, "COOLDOWN_S", 0)
     models = [broken(), broken()]
     settings = {
         "on_summary_failure": "nothing",
         "summary_retries": 0,
-        "breaker_cooldown_s": 0,
         "hooks": ("pre_model",),
     }
     graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], **settings)
@@ -155,9 +161,10 @@ async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     assert strategies(graph)[:2] == [MODEL, PIECES]
 
 
-async def test_deferred_never_reads_as_exhausted(go: Drive) -> None:
+async def test_deferred_never_reads_as_exhausted(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn whose compaction is held off is answered, and the ledger says why."""
-    graph = agent(ScriptedModel(), broken(), breaker_cooldown_after=1)
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
+    graph = agent(ScriptedModel(), broken())
     await go.invoke(graph, full())
     assert [(row.verdict, row.reason) for row in ledger(graph)] == [
         ("failed_permanent", "summary_exception:ValueError"),

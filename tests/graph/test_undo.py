@@ -61,7 +61,7 @@ def everything(graph: Any, config: RunnableConfig = CONFIG) -> list[AnyMessage]:
 def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     """An agent on the same threads whose model accepts about so many tokens: they lie in its soft zone."""
     del graph
-    return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
+    return agent(**shared, context_window=int(tokens * 1.15))
 
 
 async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[str, Any]) -> None:
@@ -76,9 +76,10 @@ async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[st
     )
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared: dict[str, Any]) -> None:
     """All that was said stands again, byte for byte; later turns stay, and what was deleted stays deleted."""
-    graph = agent(**shared, breaker_frequency_calls=0)
+    graph = agent(**shared)
     await grown(go, graph, commits=3)
     first = next(row.compaction_id for row in ledger(graph) if row.verdict == "committed")
     for turn in range(20):
@@ -170,9 +171,10 @@ async def test_pins_stay_where_an_undo_gives_them_their_whole_text(
     assert [pin.message_id for pin in await thread.apins()] == pinned
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
-    graph = agent(**shared, breaker_frequency_calls=0)
+    graph = agent(**shared)
     await grown(go, graph, commits=2)
     earlier = next(message for message in values(graph)["messages"] if is_summary(message))
     whole = values(graph)["messages"]
@@ -191,9 +193,10 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen(whole)
 
 
+@pytest.mark.usefixtures("unbraked")
 async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
     """Both branches go on from one compaction; one takes it back."""
-    graph = agent(**shared, breaker_frequency_calls=0)
+    graph = agent(**shared)
     await grown(go, graph, commits=1)
     at = graph.get_state(CONFIG)
     await go.invoke(graph, said("on the main branch", "main"))

@@ -16,7 +16,7 @@ from langgraph_compaction.graph import CompactionSettings, create_compacting_age
 from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import CONFIG, Clock, Drive, frozen, ledger, said, standing, values, verdicts
@@ -119,7 +119,7 @@ def _messages(chunks: list[Any]) -> list[tuple[str, Any]]:
 def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the model writes summaries in every preset but `faithful`; the builder's argument overrides that."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    chosen = CompactionSettings(preset=preset, confirmation_unavailable="proceed")
+    chosen = CompactionSettings(preset=preset)
     first = "digest" if preset == "faithful" else "model"
     for given, name in ((None, first), ("digest", "digest"), ("model", "model"), ("openai:gpt-4o-mini", "model")):
         found = dependencies_of(ours(script, chosen, summarizer=given))
@@ -138,16 +138,6 @@ async def test_the_model_summarizes_what_progressive_lets_go(go: Drive, script: 
     assert row.strategy.endswith("+model")
     (summary,) = [message for message in values(graph)["messages"] if is_summary(message)]
     assert WRITTEN in summary.text
-
-
-async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: pytest.LogCaptureFixture) -> None:
-    """By its context; the log then speaks of no model's summary."""
-    graph = ours(script, CompactionSettings())
-    with caplog.at_level(logging.INFO):
-        await go.invoke(graph, talk(108_000), context={"summarizer": "digest"})
-    assert not any(map(asks_for_summary, script.requests))
-    assert [row.strategy for row in ledger(graph)] == ["selective+digest"]
-    assert "LLM Summary" not in caplog.text
 
 
 async def test_a_function_that_chooses_the_model_chooses_who_writes(go: Drive, script: Provider) -> None:
@@ -253,24 +243,13 @@ async def test_over_the_limit_the_digest_follows(go: Drive, build: Build) -> Non
         assert values(graph)["messages"][-1].text.strip() == "All is calm."
 
 
-async def test_a_stored_level_of_another_chain_is_not_used(go: Drive) -> None:
-    """After a failure of the model a run that chooses the digest begins with the digest, not with the notice."""
-    with provider(answer=writes("")) as script:
-        script.counted = 110_000
-        graph = ours(script, CompactionSettings(hooks=("pre_model",)))
-        await go.invoke(graph, talk(108_000))
-        assert standing(graph)["level"] > 0
-        await go.invoke(graph, said("Still there?"), context={"summarizer": "digest"})
-        assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
-
-
 async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     """A run that goes on with other settings begins anew, and no summary is written by the wrong level."""
     model = ScriptedModel(replies=[SUMMARY, "ok"], profile_window=128_000)
     graph: Any = create_compacting_agent(model, settings=CompactionSettings(), checkpointer=InMemorySaver())
     await go.invoke(graph, talk(108_000), interrupt_before=["summarize"])
-    await go.invoke(graph, None, context={"summarizer": "digest"})
-    assert [(row.verdict, row.strategy) for row in ledger(graph)] == [("committed", "selective+digest")]
+    await go.invoke(graph, None, context={"preset": "faithful", "auto_recall": False})
+    assert [(row.verdict, row.strategy) for row in ledger(graph)] == [("committed", "faithful+digest")]
     assert len(model.received) == 1
 
 
@@ -280,7 +259,7 @@ async def test_an_unknown_error_is_asked_twice_more(go: Drive) -> None:
         summarizer = ScriptedModel(replies=[error])
         graph: Any = create_compacting_agent(
             ScriptedModel(replies=["ok"]),
-            settings=CompactionSettings(context_window=128_000, summary_backoff_s=0),
+            settings=CompactionSettings(context_window=128_000),
             summarizer=summarizer,
             checkpointer=InMemorySaver(),
         )

@@ -1,13 +1,21 @@
 from dataclasses import replace
 
+import pytest
+
+from langgraph_compaction.nodes.selection import breaker
 from tests.kill.children import is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.recovery import recover
 from tests.kill.scenarios import SCENARIOS, Worlds, fused
 from tests.kill.sight import look_at
 
-COOLED = replace(SCENARIOS["failing"], settings={"breaker_cooldown_after": 1})
-"""One failure starts the cool-down: 8 s from 1,000.0 on."""
+COOLED = SCENARIOS["failing"]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one failure start the cool-down: 8 s from 1,000.0 on."""
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
 
 
 def test_streak_and_rung_outlive_the_process(world_of: Worlds) -> None:

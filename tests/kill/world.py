@@ -17,11 +17,12 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolCallId, tool
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.nodes import Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel
 from tests.kill.fuse import Fuse, FusedSaver
+from tests.settings import settings
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
@@ -128,7 +129,7 @@ class World:
         return create_compacting_agent(
             ScriptedModel(replies=[answer]),
             [look],
-            settings=CompactionSettings(**{**SETTINGS, **self.settings}),
+            settings=settings(**{**SETTINGS, **self.settings}),
             summarizer=Scribe(self.folder / CALLS, self.broken),
             checkpointer=saver,
             database=database,

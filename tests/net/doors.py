@@ -114,7 +114,6 @@ class Door:
                 "context_window": WINDOW,
                 "output_reserve": 0,
                 "require_confirmation": False,
-                "summary_backoff_s": 0,
                 "summary_ahead": False,
                 **settings,
             }

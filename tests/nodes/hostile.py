@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes import compact_messages
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 
 PRESETS: tuple[Preset, ...] = ("selective", "faithful")
 LENGTH = 150_000

@@ -25,7 +25,7 @@ from langgraph_compaction.nodes import (
     render,
     should_compact,
 )
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from tests.histories import IMAGE, asks, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count

@@ -14,7 +14,7 @@ from langgraph_compaction.nodes import (
     compact_messages,
     render,
 )
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, histories, numbered, result, user

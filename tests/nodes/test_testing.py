@@ -98,7 +98,7 @@ def test_an_inflated_reply_has_the_form_of_a_summary() -> None:
 def _request() -> Any:
     class Request:
         callbacks = None
-        prompts = FIVE_SECTIONS
+        summary_prompt = FIVE_SECTIONS
 
         def prompt(self) -> list[BaseMessage]:
             return ASKED

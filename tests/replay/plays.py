@@ -14,7 +14,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player
 from langgraph_compaction.graph.lab.replay.replay_report import Report
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from tests.fakes import ReplyingSummarizer
@@ -123,7 +123,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
         window=f"{case.share}%",
-        settings=CompactionSettings(preset=case.preset, summary_backoff_s=0),  # no test is about the pause
+        settings=CompactionSettings(preset=case.preset),  # no test is about the pause
         usage_bias=case.kind == "-biased",
         summarizer=ReplyingSummarizer(ConnectionError("down")) if case.kind == "-failing" else "digest",
         database=database,

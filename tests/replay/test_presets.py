@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from tests.full import part
 from tests.replay.plays import NO_ROOM, SIZES, Case, Play
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from benchmarks import acknowledged_inputs
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.testing import BAD_REPLIES
 from tests.faults.cases import Case, cases
 from tests.faults.playing import play
@@ -108,7 +108,6 @@ def writers(number: int, url: str, tally: Counter[str], _shrink: bool) -> None:
             "preset": chance.choice(PRESETS),
             "context_window": chance.choice([1_500, 3_000, 128_000]),
             "require_confirmation": False,
-            "summary_backoff_s": 0,
             "turn_wait_s": 300,
         },
         **({} if summary == "good" else {"summary": BAD_REPLIES[summary]}),

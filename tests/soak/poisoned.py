@@ -28,7 +28,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.tools import tool
 
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, compact_messages, render
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, WORDS, agent, said
@@ -100,7 +100,6 @@ class Case:
             "output_reserve": 0,
             "preset": preset,
             "require_confirmation": False,
-            "summary_backoff_s": 0,
         }
 
     def marked(self, messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -152,7 +151,6 @@ def by_graph(seed: int) -> None:
 
     build = chance.choice([agent, agent, middleware_agent])
     more: dict[str, Any] = {
-        "key_information_pin_first_input": chance.random() < 0.2,
         "on_refusal": chance.choice(["message", "raise"]),
     }
     graph = build(

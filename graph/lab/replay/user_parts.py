@@ -30,7 +30,7 @@ class UserParts:
 
     def expect_use(self, settings: CompactionSettings) -> None:
         """Raise `SettingsError` if the settings use no part of the file: a replay would then show only the preset."""
-        named = {*settings.strategies, *settings.key_information}
+        named = {*settings.policy.strategies, *settings.key_information}
         named |= {trigger.name for trigger in settings.triggers if isinstance(trigger, Own)}
         brought = {name: f"strategies: [{name}]" for name in self.strategies}
         brought |= {name: f"triggers: [{{kind: own, name: {name}}}]" for name in self.triggers}

@@ -6,7 +6,7 @@ Before the floor is halved, plans keep fewer tool blocks and clip their fields.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...config.settings import CompactionSettings
+from ...config.policies import Selective
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,8 @@ class Plan:
     """Whether results and skills that the model has not read yet are kept whole."""
 
 
-def plans(settings: CompactionSettings) -> Iterator[Plan]:
+def plans(settings: Selective, *, spare: bool = True) -> Iterator[Plan]:
     """Yield every plan, the one that keeps most first; the number of rounds is halved each time (12, 6, 3, 1)."""
-    spare = settings.tool_blocks_keep_unread
     if settings.summary_scope == "all":
         yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
         return

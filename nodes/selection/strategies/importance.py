@@ -5,17 +5,19 @@ from typing import cast
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
-from ...config.settings import CompactionSettings
+from ...config.policies import ProgressivePolicy
 from ...conversation.message_marks import is_real_user, is_summary
 from ..selector import Choice, Demand, Selector
 from .keywords import CALLING, DONE, EMPHASIS, FAILURE, KEYWORDS, Words, searchable_text
 
 MIN_MESSAGES = 10
 """Smallest number of messages of a conversation to which the strategy applies."""
+KEEP_LOW = 5
+"""Number of the newest messages of a low score that stay."""
 MAX_SCORE = 10.0
 """The highest score."""
 
-USER, ASSISTANT, SYSTEM = 5.0, 2.0, 1.0
+USER, ASSISTANT, SYSTEM, TOOL = 5.0, 2.0, 1.0, 2.0
 KEYWORD = 0.5
 """Points for each different keyword."""
 FEATURES: Mapping[Words, float] = {CALLING: 2.0, FAILURE: 2.0, DONE: 1.5, EMPHASIS: 3.0}
@@ -26,10 +28,9 @@ SHORT, TOO_SHORT = 50, 0.5
 
 def importance(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Keep messages with a score of `importance_score_threshold` or more, and the newest of the other messages."""
-    settings = selector.settings
-    scores = _scores(selector)
-    low = [index for index, points in scores.items() if points < settings.importance_score_threshold]
-    yield from drop_unimportant(selector, low, keep=settings.importance_keep_low)
+    least, scores = selector.settings.of(ProgressivePolicy).importance_score_threshold, _scores(selector)
+    low = [index for index, points in scores.items() if points < least]
+    yield from drop_unimportant(selector, low, keep=KEEP_LOW)
 
 
 def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Iterator[Choice]:
@@ -47,29 +48,25 @@ def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Ite
 def _scores(selector: Selector) -> dict[int, float]:
     """Map the index of each message, except system messages, to its score; a tool block has its highest score."""
     view = selector.view
-    own = {index: score(view.messages[index], selector.settings) for index in selector.non_system}
+    own = {index: score(view.messages[index]) for index in selector.non_system}
     best = {block.start: max(own[index] for index in block.indexes) for block in view.blocks}
     return {
         index: best[block.start] if (block := view.block_of.get(index)) else points for index, points in own.items()
     }
 
 
-def score(message: AnyMessage, settings: CompactionSettings) -> float:
+def score(message: AnyMessage) -> float:
     """Return the importance of a message, from 0 to 10."""
-    text, languages = searchable_text(message), settings.keyword_languages
-    points = _base(message, settings) + KEYWORD * KEYWORDS.count(text, languages)
-    points += sum(worth for words, worth in FEATURES.items() if words.within(text, languages))
+    text = searchable_text(message)
+    points = _base(message) + KEYWORD * KEYWORDS.count(text)
+    points += sum(worth for words, worth in FEATURES.items() if words.within(text))
     points -= TOO_SHORT if len(message.text) < SHORT else 0
     return min(MAX_SCORE, max(0.0, points))
 
 
-def _base(message: AnyMessage, settings: CompactionSettings) -> float:
+def _base(message: AnyMessage) -> float:
     """Return the points for the message's author; 0 for a meta message."""
     if is_real_user(message):
         return USER
-    roles: Mapping[type, float] = {
-        AIMessage: ASSISTANT,
-        SystemMessage: SYSTEM,
-        ToolMessage: settings.importance_tool_base_score,
-    }
+    roles: Mapping[type, float] = {AIMessage: ASSISTANT, SystemMessage: SYSTEM, ToolMessage: TOOL}
     return roles.get(cast("type", type(message)), 0.0)

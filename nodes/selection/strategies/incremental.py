@@ -3,31 +3,26 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...config.policies import ProgressivePolicy
 from ..selector import Choice, Demand, Selector
 
 
 def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Yield one choice with chunks of `incremental_summary_chunk_size`; nothing for up to two chunks.
+    """Yield one choice with chunks of `incremental_summary_chunk_size` turns; nothing for up to two chunks.
 
-    If chunks are counted from the end, the last chunk is full; if from the start, it sometimes holds only one turn.
+    Chunks are counted from the end, so that the last one, which stays, is full.
     """
-    settings, units = selector.settings, _units(selector)
-    size = settings.incremental_summary_chunk_size
+    units, size = _units(selector), selector.settings.of(ProgressivePolicy).incremental_summary_chunk_size
     if len(units) <= 2 * size:
         return
-    first = size if settings.incremental_chunk_from == "start" else len(units) % size or size
+    first = len(units) % size or size
     cuts = [0, *range(first, len(units), size)]
     earlier = tuple(frozenset(i for unit in units[start:end] for i in unit) for start, end in pairwise(cuts))
     yield Choice(drop=frozenset().union(*earlier), sections=earlier, summarize=True)
 
 
 def _units(selector: Selector) -> list[list[int]]:
-    """Return the units that chunks consist of: messages, or turns.
-
-    The first turn includes the messages before the first user message.
-    """
-    if selector.settings.incremental_chunk_unit == "message":
-        return [[index] for index in selector.non_system]
+    """Return the turns that chunks consist of; the first one includes the messages before the first user message."""
     starts, units = frozenset(selector.view.round_starts[1:]), list[list[int]]()
     for index in selector.non_system:
         if not units or index in starts:

@@ -3,15 +3,13 @@
 In a list, words are separated by spaces and the forms of one word by `|`. English words match whole words only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint.patterns import Pattern, escape
-
-from ...config.prompts import Language
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,22 +21,20 @@ class Words:
     en: str = ""
     zh: str = ""
 
-    def count(self, text: str, languages: Sequence[Language]) -> int:
+    def count(self, text: str) -> int:
         """Return how many different words a lower-case text contains; forms of one word count once."""
-        pattern, word_of = _compiled(self, frozenset(languages))
+        pattern, word_of = _compiled(self)
         return len({word_of[found] for found in pattern.findall(text)})
 
-    def within(self, text: str, languages: Sequence[Language]) -> bool:
+    def within(self, text: str) -> bool:
         """Whether a lower-case text contains at least one of the words of the list."""
-        return bool(_compiled(self, frozenset(languages))[0].search(text))
+        return bool(_compiled(self)[0].search(text))
 
 
 @cache
-def _compiled(words: Words, languages: frozenset[Language]) -> tuple[Pattern, Mapping[str, int]]:
+def _compiled(words: Words) -> tuple[Pattern, Mapping[str, int]]:
     """Return a pattern that matches all forms, and a map from each form to its word's number in the list."""
-    english = words.en if "en" in languages else ""
-    chinese = words.zh if "zh" in languages else ""
-    entries = [entry.split("|") for entry in f"{words.signs} {english} {chinese}".lower().split()]
+    entries = [entry.split("|") for entry in f"{words.signs} {words.en} {words.zh}".lower().split()]
     word_of = dict[str, int]()
     for place, forms in enumerate(entries):
         for form in forms:

@@ -1,31 +1,36 @@
-"""`recent_rounds`: keep the newest rounds whole, with their tool blocks."""
+"""`recent_rounds`: keep the newest rounds whole, with their tool blocks; and the same for a number of messages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from ...config.policies import RecentRounds
 from ..selector import Choice, Demand, Selector
 from .tool_blocks import shrunk
 
 
 def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield choices that keep `recent_rounds_keep` rounds, then fewer rounds, then only parts of the newest round.
+    """Yield choices that keep `keep_recent_rounds` rounds, then fewer rounds, then only parts of the newest round.
 
     The round of an unanswered user message is kept in addition.
     """
-    for start in _starts(selector):
+    view = selector.view
+    most = selector.settings.of(RecentRounds).keep_recent_rounds + (view.pending_user is not None)
+    counts = range(min(most, len(view.round_starts)), 0, -1)
+    yield from _from(selector, demand, (view.round_starts[-count] for count in counts))
+
+
+def recent_messages(selector: Selector, demand: Demand, most: int) -> Iterator[Choice]:
+    """Yield choices that keep `most` messages, then two fewer each time, then only parts of the newest round.
+
+    An unanswered user message is kept in addition, and tool blocks stay whole.
+    """
+    answered = [index for index in selector.non_system if index != selector.view.pending_user]
+    starts = (answered[-count:][0] for count in range(most + most % 2, 0, -2) if answered)
+    yield from _from(selector, demand, starts)
+
+
+def _from(selector: Selector, demand: Demand, starts: Iterable[int]) -> Iterator[Choice]:
+    """Yield choices that keep the messages from these indexes on, then only parts of the newest round."""
+    for start in starts:
         floor = sum(index >= start for index in selector.view.round_starts)
         yield Choice(drop=frozenset(range(start)), floor=floor, enough=demand.roomy)
     yield from shrunk(selector, demand)
-
-
-def _starts(selector: Selector) -> Iterator[int]:
-    """Yield indexes from which on messages are kept, smallest index first; none is after the newest user message."""
-    view, settings = selector.view, selector.settings
-    if settings.recent_rounds_as == "message_pairs":
-        answered = [index for index in selector.non_system if index != view.pending_user]
-        for count in range(2 * settings.recent_rounds_keep, 0, -2):
-            yield from answered[-count:][:1]
-        return
-    waiting = view.pending_user is not None
-    for count in range(settings.recent_rounds_keep + waiting, 0, -1):
-        if count <= len(view.round_starts):
-            yield view.round_starts[-count]

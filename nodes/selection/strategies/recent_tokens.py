@@ -4,15 +4,20 @@ from collections.abc import Iterator
 
 from langchain_core.messages import ToolMessage
 
+from ...config.policies import ReserveTokens
 from ..selector import Choice, Demand, Selector
 from .tool_blocks import shrunk
 
 
-def recent_tokens(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield choices that keep about `recent_tokens_keep` tokens (fewer in a small window), then half of them."""
+def recent_tokens(selector: Selector, demand: Demand, most: int | None = None) -> Iterator[Choice]:
+    """Yield choices that keep about `most` tokens (fewer in a small window), then half of them.
+
+    Without `most`, the number is the setting `recent_tokens_keep`.
+    """
+    wanted = selector.settings.of(ReserveTokens).recent_tokens_keep if most is None else most
     everything = frozenset(range(len(selector.view.messages)))
     room = demand.aim - demand.summary - selector.tokens(everything - selector.view.header, {})
-    keep = min(selector.settings.recent_tokens_keep, room)
+    keep = min(wanted, room)
     reached = _reached(selector, keep)
     for start in dict.fromkeys(
         _cut(selector, at) for at in (reached, reached + 1, _reached(selector, keep // 2) + 1)

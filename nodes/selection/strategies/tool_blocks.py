@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from langchain_core.messages import AIMessage
 
+from ...config.policies import Selective
 from ...conversation.item_types import is_skill, unread
 from ...conversation.message_marks import is_real_user
 from ..selector import Choice, Demand, Selector
@@ -16,14 +17,15 @@ from .dialogue_rounds_floor import Plan, plans
 
 def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
     """Yield each plan's choice. A choice with fewer rounds than configured is enough only if it reaches the aim."""
-    full = selector.settings.dialogue_rounds_keep_min
-    for plan in plans(selector.settings):
+    own = selector.settings.of(Selective)
+    full = own.dialogue_rounds_keep_min
+    for plan in plans(own, spare=selector.settings.policy.tool_blocks_keep_unread):
         yield planned(selector, plan, demand, enough=demand.roomy if plan.floor >= full else demand.aim)
 
 
 def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | None = None) -> Choice:
     """Return the choice of one plan."""
-    chosen, keep = selector.settings, keeps(selector, plan)
+    chosen, keep = selector.settings.of(Selective), keeps(selector, plan)
     drop = frozenset(range(len(selector.view.messages))) - keep
     within = keep - selector.view.unseen if plan.spare else keep
     clip = selector.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
@@ -59,7 +61,7 @@ def shrunk(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
     Strategies that keep the newest messages use these choices if even the newest round does not fit whole.
     """
-    blocks = selector.settings.tool_blocks_keep_recent
+    blocks = selector.settings.of(Selective).tool_blocks_keep_recent
     fewer = [Plan(1, 0, kept) for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks)))]
     for plan in (*fewer, Plan(1, 0, min(1, blocks), tight=True), Plan(0, 0, 0, tight=True)):
         yield planned(selector, plan, demand, enough=demand.roomy)

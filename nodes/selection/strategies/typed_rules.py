@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...config.strategy_settings import PRIORITIES, TypeRule
+from ...config.policies import PRIORITIES, TypedRules, TypeRule
 from ...conversation.item_types import item_type, unread
 from ..selector import Choice, Demand, Selector
 
@@ -13,8 +13,9 @@ def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
     """Yield after each type a choice of all that the rules so far drop. The first choice that fits is enough."""
     kinds = [item_type(message) for message in selector.view.messages]
     unseen, gone = unread(selector.view), frozenset[int]()
+    rules = selector.settings.of(TypedRules).type_rules
     for kind in sorted(PRIORITIES, key=lambda name: PRIORITIES[name]):
-        rule = selector.settings.type_rules.get(kind, NO_RULE)
+        rule = rules.get(kind, NO_RULE)
         of_type = [index for index, own in enumerate(kinds) if own == kind]
         if leaving := _leaving(of_type, rule) - unseen:
             gone |= leaving

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, talk
 
 ASKS = "recent_rounds"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.preset_sizes import preset_sizes
-from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from langgraph_compaction.nodes.runtime.dependencies import answer_tokens, window_of

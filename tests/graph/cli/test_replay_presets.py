@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from langgraph_compaction.graph.lab.replay.user_parts import NAMES
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
 
 UNASKED = "require_confirmation is ignored"

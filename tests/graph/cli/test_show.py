@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.output import format_time, message_line
-from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.policies import Preset
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import (

@@ -6,10 +6,10 @@ from typing import Any
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from tests.fakes import ScriptedModel
 from tests.graph.harness import SMALL, SUMMARY, WORDS
+from tests.settings import settings, taken
 
 OF_THE_MIDDLEWARE = (
     *("trigger", "keep", "trim_tokens_to_summarize", "fallback_summarizers", "redact"),
@@ -27,11 +27,12 @@ def agent(
 ) -> Any:
     """Build the small agent of the harness with `create_agent`, other middleware before ours and behind it."""
     ours: dict[str, Any] = {"token_counter": options.pop("token_counter", WORDS)}
-    settings = {**SMALL, **{key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}}
+    ours["summary_prompt"] = options.pop("summary_prompt", None)
+    chosen = settings(SMALL, **taken(options))
     ours |= {key: options.pop(key) for key in list(options) if key in OF_THE_MIDDLEWARE}
     middleware = CompactionMiddleware(
         options.pop("model_argument", None),
-        settings=CompactionSettings(**settings),
+        settings=chosen,
         summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
         **ours,
     )

@@ -8,7 +8,7 @@ from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import CompactionSettings, SettingsError
-from langgraph_compaction.graph.context_size import sizes_in, with_sizes
+from langgraph_compaction.graph.context_size import kept_by, sizes_in, with_sizes
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from tests.fakes import ScriptedModel
@@ -73,23 +73,19 @@ def test_a_trigger_in_messages_counts_all_of_them(trigger: Any, limits: list[int
 @pytest.mark.parametrize(
     ("keep", "expected"),
     [
-        (
-            ("messages", 20),
-            {"strategies": ("recent_rounds",), "recent_rounds_as": "message_pairs", "recent_rounds_keep": 10},
-        ),
-        (
-            ("messages", 5),
-            {"strategies": ("recent_rounds",), "recent_rounds_as": "message_pairs", "recent_rounds_keep": 3},
-        ),
-        (("tokens", 3_000), {"strategies": ("recent_tokens",), "recent_tokens_keep": 3_000}),
-        (("fraction", 0.3), {"strategies": ("recent_tokens",), "recent_tokens_keep": 30_000}),
-        (None, {"strategies": ("tool_blocks",)}),
+        (("messages", 20), ("recent_messages", 20)),
+        (("messages", 5), ("recent_messages", 5)),
+        (("tokens", 3_000), ("recent_tokens", 3_000)),
+        (("fraction", 0.3), ("recent_tokens", 30_000)),
+        (None, ("tool_blocks", None)),
     ],
 )
-def test_what_is_kept_is_a_strategy(keep: Any, expected: dict[str, Any]) -> None:
-    """Without it the strategies of the settings stand."""
-    found = settings_of(keep=keep)
-    assert {name: getattr(found, name) for name in expected} == expected
+def test_what_is_kept_is_a_strategy(keep: Any, expected: tuple[str, int | None]) -> None:
+    """Without it the strategies of the policy stand."""
+    name, most = expected
+    assert settings_of(keep=keep).policy.strategies == (name,)
+    found: Any = kept_by(sizes_in(keep, "keep"), WINDOW)
+    assert {one: strategy.keywords for one, strategy in found.items()} == ({name: {"most": most}} if most else {})
 
 
 @pytest.mark.parametrize(
@@ -108,8 +104,10 @@ def test_what_is_kept_is_a_strategy(keep: Any, expected: dict[str, Any]) -> None
             {"trigger": ("tokens", 9), "settings": CompactionSettings(trigger_ratio=0.7)},
             "trigger= and settings.trigger",
         ),
-        ({"keep": ("tokens", 9), "settings": CompactionSettings(strategies=("full",))}, "keep= and settings.strat"),
-        ({"summary_prompt": "Sum up {messages}"}, "summarizer="),
+        (
+            {"keep": ("tokens", 9), "settings": CompactionSettings(strategies=("full",))},
+            "keep= and the policy's strat",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_an_error_that_says_what_to_use(arguments: dict[str, Any], says: str) -> None:
@@ -122,6 +120,19 @@ def test_every_argument_of_theirs_is_understood_or_refused() -> None:
     """No code that names them ends in a `TypeError`."""
     theirs = set(inspect.signature(SummarizationMiddleware.__init__).parameters) - {"deprecated_kwargs"}
     assert theirs <= set(inspect.signature(CompactionMiddleware.__init__).parameters)
+
+
+@pytest.mark.parametrize(("place", "words"), [("{messages}", []), ("{conversation}", ["for a nurse"])])
+async def test_a_prompt_is_a_string_with_a_place_for_the_messages(go: Drive, place: str, words: list[str]) -> None:
+    """As LangChain writes it, or as we do; the model is sent one message with it."""
+    summarizer = ScriptedModel(replies=["The user said what there is to say."])
+    prompt = " ".join(["Sum up", place, *words])
+    graph = agent(None, summarizer, trigger=("messages", 10), keep=("messages", 4), summary_prompt=prompt)
+    await go.invoke(graph, {"messages": [*rounds(6, 40), HumanMessage("short", id="early")]})
+    (asked,) = summarizer.received[0]
+    assert asked.text.startswith("Sum up <conversation>\n<message role=")
+    assert all(word in asked.text for word in words)
+    assert verdicts(graph)[0] == "committed"
 
 
 async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:

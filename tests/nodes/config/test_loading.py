@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from langgraph_compaction.nodes.config.loading import ALIASES, allowed_classes, load_settings
-from langgraph_compaction.nodes.config.presets import PRESETS
-from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
+from langgraph_compaction.nodes.config.loading import allowed_classes, load_settings
+from langgraph_compaction.nodes.config.policies import PRESETS, Progressive, RecentRounds, Selective, TypedRules
+from langgraph_compaction.nodes.config.settings import ALIASES, CompactionSettings, effective, flat
 from langgraph_compaction.nodes.config.triggers import Count, UsedRatio
 from langgraph_compaction.nodes.errors import SettingsError
 
@@ -52,24 +52,24 @@ def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
         enabled=True,
         context_window=80_000,
         trigger_ratio=0.8,
-        recent_rounds_keep=2,
+        keep_recent_rounds=2,
         require_confirmation=True,
-        summary_max_chars=1_000,
+        summary_max_length=1_000,
     )
     assert load_settings(path if as_file else SEED) == load_settings(str(path)) == expected
 
 
-def test_a_name_of_one_preset_implies_it() -> None:
-    """`keep_recent_rounds` selects `recent_rounds`; the package's own name of the setting selects nothing."""
+def test_a_name_of_one_policy_implies_it() -> None:
+    """`keep_recent_rounds` selects `recent_rounds`, whichever source has it."""
     weak = section("{keep_recent_rounds: 4}")
     for found in (
         load_settings(weak),
         load_settings(env=env(KEEP_RECENT_ROUNDS="4")),
         load_settings(keep_recent_rounds=4),
     ):
-        assert found == CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
+        assert found == CompactionSettings(policy=RecentRounds(keep_recent_rounds=4))
     assert load_settings(weak, env(TRIGGER_RATIO="0.7")).preset == "recent_rounds"
-    assert load_settings(recent_rounds_keep=4).preset == "selective"
+    assert load_settings(summary_mode="if_needed").preset == "selective"
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,13 @@ def test_a_name_of_one_preset_implies_it() -> None:
         ({"yaml": section("{preset: selective}"), "keep_recent_rounds": 3}, "keep_recent_rounds"),
         ({"yaml": section("{keep_recent_rounds: 3}"), "preset": "faithful"}, "YAML: context_compaction.keep_recent"),
         ({"env": env(KEEP_RECENT_ROUNDS="3", PRESET="progressive")}, "LANGGRAPH_COMPACTION_KEEP_RECENT_ROUNDS"),
-        ({"keep_recent_rounds": 3, "strategies": ["full"]}, "keep_recent_rounds"),
     ],
 )
 def test_a_name_without_effect_is_an_error_that_says_where_it_works(given: dict[str, Any], place: str) -> None:
-    """Only where no strategy of that preset is chosen: with one, the name has an effect in any preset."""
-    with pytest.raises(SettingsError, match="has an effect in the preset recent_rounds only") as raised:
+    """It belongs to one policy, and another one is chosen."""
+    with pytest.raises(SettingsError, match="is a setting of recent_rounds, not of") as raised:
         load_settings(**given)
-    assert str(raised.value).startswith(place)
-    works = load_settings(preset="selective", strategies=["recent_rounds"], keep_recent_rounds=3)
-    assert (works.preset, works.recent_rounds_keep) == ("selective", 3)
+    assert place in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +94,9 @@ def test_a_name_without_effect_is_an_error_that_says_where_it_works(given: dict[
         ("enabled", False, "enabled"),
         ("max_context_tokens", 7_000, "context_window"),
         ("trigger_ratio", 0.7, "trigger_ratio"),
-        ("keep_recent_rounds", 4, "recent_rounds_keep"),
+        ("keep_recent_rounds", 4, "keep_recent_rounds"),
         ("require_confirmation", True, "require_confirmation"),
-        ("summary_max_length", 77, "summary_max_chars"),
+        ("summary_max_length", 77, "summary_max_length"),
     ],
 )
 @pytest.mark.parametrize("source", ["yaml", "env", "constructor"])
@@ -111,7 +108,7 @@ def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name
             "env": {"env": env(**{known.upper(): json.dumps(value)})},
             "constructor": {known: value},
         }[source]
-        assert getattr(load_settings(**given), name) == value != getattr(CompactionSettings(), name)
+        assert flat(load_settings(**given))[name] == value != flat(CompactionSettings()).get(name)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +121,8 @@ def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name
 )
 def test_the_seeds_variables_set_its_figures(variable: str, name: str, default: float) -> None:
     """Without these keys the preset's defaults hold."""
-    assert getattr(load_settings(env={}), name) == default
-    assert getattr(load_settings(env=env(**{variable: "7"})), name) == 7
+    assert flat(load_settings(env=env(PRESET="progressive")))[name] == default
+    assert flat(load_settings(env=env(**{variable: "7"})))[name] == 7
 
 
 def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> None:
@@ -139,35 +136,17 @@ def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> N
     assert [(one.unit, one.full) for one in turns(changed)] == [("model_calls", True)]
 
 
-def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
-    """The added trigger summarizes the whole conversation, and triggers that were set before stay."""
-    assert load_settings(conversation_turn_threshold=9).triggers == (Count(unit="turns", limit=9, full=True),)
-    text = section("{triggers: [{kind: used_ratio, ratio: 0.6}], conversation_turn_threshold: 9}")
-    assert load_settings(text).triggers == (UsedRatio(ratio=0.6), Count(unit="turns", limit=9, full=True))
-
-
-def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
-    """The preset and the threshold may come from different sources."""
-    weak = env(CONVERSATION_TURN_THRESHOLD="9")
-    assert load_settings(env=weak, triggers=[Count(unit="turns", limit=4)]).triggers == (
-        Count(unit="turns", limit=4),
-    )
-    assert [one.limit for one in turns(load_settings(env=weak, preset="progressive"))] == [9]
-    yaml = section("{triggers: [{kind: count, unit: turns, limit: 5}]}")
-    assert load_settings(yaml, weak).triggers == (Count(unit="turns", limit=9),)
-
-
 def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     """Each setting is taken from the source of highest precedence that sets it."""
-    yaml = section("{preset: layered_defence, breaker_cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
-    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", BREAKER_COOLDOWN_AFTER="5")
+    yaml = section("{preset: selective, preview_tokens: 11, summary_retries: 1, tool_call_threshold: 300}")
+    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", CONTEXT_WINDOW="7000")
     built = load_settings(yaml, variables, summary_retries=3, context_window=9_000)
-    assert (built.preset, built.strategies, built.breaker_cooldown_s) == ("layered_defence", ("full",), 1)
-    assert (built.preview_tokens, built.breaker_cooldown_after, built.summary_retries) == (22, 5, 3)
+    assert built.policy == Selective(preview_tokens=22, tool_call_threshold=300)
+    assert (built.context_window, built.summary_retries) == (9_000, 3)
     run = effective(built, {"summary_retries": 4})
-    assert (run.summary_retries, run.preview_tokens, run.context_window) == (4, 22, 9_000)
-    assert load_settings(yaml, variables, preset="recent_rounds").strategies == ("recent_rounds",)
-    assert load_settings(yaml, env(PRESET="typed_rules")).strategies == ("typed_rules",)
+    assert (run.summary_retries, run.policy, run.context_window) == (4, built.policy, 9_000)
+    assert load_settings(section("{preset: faithful}"), preset="recent_rounds").policy == RecentRounds()
+    assert load_settings(section("{preset: faithful}"), env(PRESET="typed_rules")).preset == "typed_rules"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -180,15 +159,14 @@ def test_without_any_source_the_preset_stands(preset: str) -> None:
 def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment is passed as an argument, like any other source."""
     monkeypatch.setenv("LANGGRAPH_COMPACTION_PREVIEW_TOKENS", "7")
-    assert load_settings().preview_tokens == 200
+    assert load_settings().policy == Selective()
 
 
 def test_structured_variables_are_json() -> None:
     """Variables hold lists, objects or null; empty ones count as unset, and what is no setting is ignored."""
     given = env(
-        STRATEGIES='["sliding_window", "full"]',
+        STRATEGIES='["tool_blocks", "full"]',
         TRIGGERS='[{"kind": "used_ratio", "ratio": 0.7}]',
-        TYPE_RULES='{"tool_result": {"action": "drop"}}',
         TRIGGER_RATIO="null",
         SUMMARY_MODE="if_needed",
         ENABLED="false",
@@ -198,32 +176,25 @@ def test_structured_variables_are_json() -> None:
         ALLOW="app:Weather",
     )
     found = load_settings(env=given)
-    assert found.strategies == ("sliding_window", "full")
-    assert (found.triggers, found.trigger_ratio) == ((UsedRatio(ratio=0.7),), None)
-    assert found.type_rules["tool_result"].action == "drop"
-    assert (found.summary_mode, found.enabled, found.preview_tokens) == ("if_needed", False, 200)
-
-
-def test_an_object_in_a_variable_is_json() -> None:
-    """Also one whose class is a model of its own, such as the guard of a summarizer's input."""
-    guard = load_settings(env=env(SUMMARY_INPUT_GUARD='{"max_chars": 5000, "head": 0.1}')).summary_input_guard
-    assert guard is not None
-    assert (guard.max_chars, guard.head, guard.tail) == (5_000, 0.1, 0.3)
-    orders = load_settings(env=env(ADAPTIVE_ORDERS='{"unknown": ["sliding_window"]}')).adaptive_orders
+    assert found.policy == Selective(strategies=("tool_blocks", "full"), summary_mode="if_needed")
+    assert (found.triggers, found.trigger_ratio, found.enabled) == ((UsedRatio(ratio=0.7),), None, False)
+    rules = load_settings(env=env(TYPE_RULES='{"tool_result": {"action": "drop"}}')).of(TypedRules).type_rules
+    assert rules["tool_result"].action == "drop"
+    orders = load_settings(env=env(ADAPTIVE_ORDERS='{"unknown": ["sliding_window"]}')).of(Progressive).adaptive_orders
     assert orders.unknown == ("sliding_window",)
-    with pytest.raises(SettingsError, match=r"SUMMARY_INPUT_GUARD = 'all': not JSON"):
-        load_settings(env=env(SUMMARY_INPUT_GUARD="all"))
+    with pytest.raises(SettingsError, match=r"ADAPTIVE_ORDERS = 'all': not JSON"):
+        load_settings(env=env(ADAPTIVE_ORDERS="all"))
 
 
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
     """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
     path = tmp_path / "agent.yaml"
-    path.write_text(section("{preset: typed_rules, trigger_ratio: 0.5, preview_tokens: 11}"), encoding="utf-8")
+    path.write_text(section("{preset: typed_rules, trigger_ratio: 0.5, summary_retries: 1}"), encoding="utf-8")
     given = env(CONFIG=str(path), TRIGGER_RATIO="0.6")
     found = load_settings(env=given)
-    assert (found.preset, found.trigger_ratio, found.preview_tokens) == ("typed_rules", 0.6, 11)
+    assert (found.preset, found.trigger_ratio, found.summary_retries) == ("typed_rules", 0.6, 1)
     other = load_settings(section("{preview_tokens: 22}"), given)
-    assert (other.preset, other.trigger_ratio, other.preview_tokens) == ("selective", 0.6, 22)
+    assert (other.policy, other.trigger_ratio) == (Selective(preview_tokens=22), 0.6)
     with pytest.raises(SettingsError, match=r"none\.yaml: cannot be read"):
         load_settings(env=env(CONFIG=str(tmp_path / "none.yaml")))
 

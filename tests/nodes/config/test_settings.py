@@ -5,19 +5,27 @@ import pytest
 from pydantic import ValidationError
 
 from langgraph_compaction.nodes.config.base_model import hint, nearest
-from langgraph_compaction.nodes.config.presets import PRESETS
-from langgraph_compaction.nodes.config.settings import GROUPS, CompactionOverrides, CompactionSettings, effective
+from langgraph_compaction.nodes.config.policies import (
+    POLICIES,
+    PRESETS,
+    Progressive,
+    RecentRounds,
+    Selective,
+    TypedRules,
+)
+from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings, effective, flat
 from langgraph_compaction.nodes.config.triggers import ReserveTokens
+from langgraph_compaction.nodes.errors import SettingsError
 
-FIGURES = {"preview_tokens": 200, "dialogue_rounds_keep_min": 12, "summary_mode": "always"}
 DEFAULTS = {
     "tool_blocks_keep_recent": 5,
     "tool_call_threshold": 500,
     "tool_result_threshold": 600,
+    "preview_tokens": 200,
+    "dialogue_rounds_keep_min": 12,
     "dialogue_beyond_keep": 5,
+    "summary_mode": "always",
     "summary_retries": 2,
-    "breaker_cooldown_s": 8.0,
-    "breaker_cooldown_after": 2,
     "emit_compaction_meta_events": False,
     "trigger_ratio": 0.8,
     "target_ratio": 0.5,
@@ -27,13 +35,7 @@ DEFAULTS = {
 @pytest.mark.parametrize(("name", "value"), DEFAULTS.items())
 def test_defaults_are_the_seeds(name: str, value: Any) -> None:
     """Each figure of the seed has a name, and its value stands unless somebody changes it."""
-    assert getattr(CompactionSettings(), name) == value
-
-
-@pytest.mark.parametrize(("name", "value"), FIGURES.items())
-def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None:
-    """The floor of rounds, the preview of clipped fields and the summary's figures have names and defaults too."""
-    assert getattr(CompactionSettings(), name) == value
+    assert flat(CompactionSettings())[name] == value
 
 
 @pytest.mark.parametrize(("operator", "smallest"), [(">", 751), (">=", 750)])
@@ -45,38 +47,47 @@ def test_reserved_tokens_fire_at_the_smallest_request_that_takes_some_of_them(op
 
 
 def test_every_setting_says_what_it_is() -> None:
-    """Each has a description, which schemas and command line show."""
-    assert [name for name, field in CompactionSettings.model_fields.items() if not field.description] == []
-    assert next(iter(CompactionSettings.model_fields)) == "context_window"
+    """Each has a title and a description, which schemas and command line show; shared ones and those of policies."""
+    for kind in (CompactionSettings, *POLICIES.values()):
+        fields = {name: field for name, field in kind.model_fields.items() if name != "name"}
+        assert [name for name, field in fields.items() if not (field.description and field.title)] == []
 
 
-def test_the_everyday_settings_come_first() -> None:
-    """Ten of them, then the groups; a title names its group, and no setting is in two of them."""
-    first, *others = GROUPS.values()
-    assert list(first.model_fields) == [
-        "context_window",
-        "preset",
-        "enabled",
-        "trigger_ratio",
-        "target_ratio",
-        "output_reserve",
-        "summary_instructions",
-        "language",
-        "require_confirmation",
-        "recall",
-    ]
-    assert [name for group in GROUPS.values() for name in group.model_fields] == list(CompactionSettings.model_fields)
-    titles = [{str(field.title).partition(":")[0] for field in group.model_fields.values()} for group in others]
-    assert [len(words) for words in titles if not words & {"Strategies", "tool_blocks"}] == [1] * 7
+def test_a_policy_is_chosen_by_value_by_name_or_by_its_settings() -> None:
+    """All three are the same; a setting of another policy is an error that says whose it is."""
+    chosen = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4))
+    assert chosen == CompactionSettings(preset="recent_rounds", keep_recent_rounds=4)  # type: ignore[call-arg] # flat
+    assert chosen == CompactionSettings(keep_recent_rounds=4)  # type: ignore[call-arg] # flat
+    assert (chosen.preset, chosen.require_confirmation) == ("recent_rounds", True)
+    assert CompactionSettings(policy={"name": "recent_rounds", "keep_recent_rounds": 4}) == chosen  # type: ignore[arg-type] # as JSON
+    with pytest.raises(
+        ValidationError, match="'sliding_window_size' is a setting of progressive and progressive_chart"
+    ):
+        CompactionSettings.model_validate({"preset": "selective", "sliding_window_size": 3})
+    with pytest.raises(ValidationError, match="are two: give one of them"):
+        CompactionSettings(preset="selective", policy=RecentRounds())
+    with pytest.raises(ValidationError, match="make it an argument of the policy"):
+        CompactionSettings.model_validate({"policy": RecentRounds(), "keep_recent_rounds": 4})
+
+
+def test_a_policys_settings_are_its_own() -> None:
+    """At most ten of one policy; what another one has does not exist on it."""
+    assert max(len(kind.model_fields) - 1 for kind in POLICIES.values()) <= 10
+    assert not hasattr(RecentRounds(), "tool_blocks_keep_recent")
+    assert CompactionSettings(policy=RecentRounds()).of(Selective).tool_blocks_keep_recent == 5
 
 
 def test_a_form_shows_title_meaning_and_default() -> None:
-    """The JSON schema of the overrides has the fields in their order; the default stands in the description."""
-    shown = CompactionOverrides.model_json_schema()["properties"]
+    """The JSON schema of the overrides has the shared settings in their order, and a choice of policy."""
+    schema = CompactionOverrides.model_json_schema()
+    shown = schema["properties"]
     assert list(shown) == list(CompactionSettings.model_fields)
     assert shown["trigger_ratio"]["title"] == "Trigger (share of the window)"
     assert shown["trigger_ratio"]["description"].endswith("Default of the preset `selective`: 0.8.")
     assert all(shown[name]["title"] == field.title for name, field in CompactionSettings.model_fields.items())
+    assert shown["preset"]["anyOf"][0]["enum"] == list(PRESETS)
+    policies, _ = shown["policy"]["anyOf"]
+    assert set(policies["discriminator"]["mapping"]) == set(PRESETS)
 
 
 def test_settings_are_frozen_json() -> None:
@@ -95,7 +106,6 @@ def test_settings_are_frozen_json() -> None:
         {"context_window": -1},
         {"preset": "none"},
         {"preset": ["selective"]},
-        {"preset": None},
         {"output_reserve": -1},
         {"trigger_ratio": 0},
         {"trigger_ratio": 1.01},
@@ -107,7 +117,6 @@ def test_settings_are_frozen_json() -> None:
         {"preview_tokens": 0},
         {"summary_retries": 11},
         {"summary_timeout_s": 0},
-        {"facts_share": 0.51},
         {"max_tokens": 1},
     ],
     ids=str,
@@ -135,11 +144,11 @@ def test_overrides_know_every_setting_and_set_none() -> None:
 
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
-    built = CompactionSettings(context_window=1_000, require_confirmation=True, breaker_cooldown_s=3)
-    given = {"breaker_cooldown_s": 0, "require_confirmation": False, "context_window": None}
+    built = CompactionSettings(context_window=1_000, require_confirmation=True, summary_retries=3)
+    given = {"summary_retries": 0, "require_confirmation": False, "context_window": None}
     for overrides in (given, CompactionOverrides.model_validate(given)):
         changed = effective(built, overrides)
-        assert (changed.context_window, changed.require_confirmation, changed.breaker_cooldown_s) == (1_000, False, 0)
+        assert (changed.context_window, changed.require_confirmation, changed.summary_retries) == (1_000, False, 0)
     assert effective(built, None) is built
     assert effective(built, CompactionOverrides()) is built
 
@@ -150,17 +159,37 @@ def test_overrides_are_validated_with_what_they_stand_over() -> None:
         effective(CompactionSettings(target_ratio=0.7), {"trigger_ratio": 0.6})
 
 
-def test_another_setting_does_not_change_the_preset() -> None:
-    """What was built from a preset stays that, with its figures; another preset takes only what was chosen."""
-    built = CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
+def test_another_setting_does_not_change_the_policy() -> None:
+    """What was built from a policy stays that, with its figures; another policy takes the shared ones that differ."""
+    built = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4), summary_retries=1)
     changed = effective(built, {"context_window": 100})
-    assert (changed.preset, changed.strategies, changed.recent_rounds_keep) == (
-        "recent_rounds",
-        ("recent_rounds",),
-        4,
-    )
+    assert (changed.policy, changed.context_window) == (built.policy, 100)
     other = effective(built, {"preset": "typed_rules"})
-    assert (other.preset, other.strategies, other.recent_rounds_keep) == ("typed_rules", ("typed_rules",), 4)
+    assert (other.policy, other.summary_retries, other.require_confirmation) == (TypedRules(), 1, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "keep", "length"),
+    [
+        ({"keep_recent_rounds": 1}, 1, 500),
+        ({"hooks": ["pre_model"]}, 4, 500),
+        ({"policy": {"name": "recent_rounds", "keep_recent_rounds": 1}}, 1, 500),
+        ({"preset": "recent_rounds"}, 4, 500),
+    ],
+)
+def test_overrides_change_single_settings_of_a_policy(given: dict[str, Any], keep: int, length: int) -> None:
+    """By flat names or as `policy`; what they leave out stays as built."""
+    built = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4, summary_max_length=500))
+    policy = effective(built, CompactionOverrides.model_validate(given)).of(RecentRounds)
+    assert (policy.keep_recent_rounds, policy.summary_max_length) == (keep, length)
+
+
+def test_a_run_changes_no_setting_that_the_policy_does_not_have() -> None:
+    """The error says whose it is; with its preset it is that policy."""
+    with pytest.raises(SettingsError, match="sliding_window_size is a setting of progressive"):
+        effective(CompactionSettings(), {"sliding_window_size": 3})
+    chosen = effective(CompactionSettings(), {"preset": "progressive", "sliding_window_size": 3})
+    assert chosen.policy == Progressive(sliding_window_size=3)
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.nodes.config.strategy_settings import PRIORITIES
+from langgraph_compaction.nodes.config.policies import PRIORITIES
 from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, unread, without_pin_mark
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from tests.histories import asks, meta, result, user

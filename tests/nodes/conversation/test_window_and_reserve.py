@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import ReserveTokens, UsedRatio
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, most_pinned, sizes_of

@@ -61,12 +61,13 @@ def pinning() -> dict[str, Any]:
     return {"messages": [first, AIMessage("I see.", id="seen"), *talk(0)["messages"]]}
 
 
+@pytest.mark.usefixtures("unbraked")
 @pytest.mark.parametrize("facts_beside_summary", [False, True])
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
 def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_beside_summary: bool) -> None:
     """Beside every summary the pin stands verbatim; facts stand beside one in prose where they are asked for."""
     given = ScriptedModel(replies=[SUMMARY]) if summarizer == "model" else summarizer
-    graph = agent(calm(), given, facts_beside_summary=facts_beside_summary, breaker_frequency_calls=0)
+    graph = agent(calm(), given, facts_beside_summary=facts_beside_summary)
     for number in range(3):
         graph.invoke(pinning() if number == 0 else talk(number), CONFIG)
         CompactionThread(graph, CONFIG).compact()

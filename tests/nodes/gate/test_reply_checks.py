@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
+from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS, WORDINGS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.gate.reply_checks import (
     Free,
-    Headings,
     Reply,
     ReplyContract,
     Tags,
@@ -38,7 +37,7 @@ from tests.shared_data import shared_data
 ENTRIES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("summaries.json").read_text())
 GOOD = [entry for entry in ENTRIES if entry["label"] == "good"]
 BAD = [entry for entry in ENTRIES if entry["label"] == "bad"]
-CONTRACTS: dict[str, ReplyContract] = {"tags": Tags(), "headings": Headings(3), "free": Free()}
+CONTRACTS: dict[str, ReplyContract] = {"tags": Tags(), "free": Free()}
 
 LENGTH = 200_000
 
@@ -133,8 +132,8 @@ STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot 
         ("and", "no_content", "and then the user left"),
         ("[what the user asked]", "no_content", "[a.py] was renamed"),
         ("No conversation was provided.", "no_content", "The user said that no conversation was provided."),
-        (FIVE_SECTIONS.system, "prompt_echo", f"{FIVE_SECTIONS.system.splitlines()[9]}\n{RECORD}"),
-        (FIVE_SECTIONS.update, "prompt_echo", "An earlier record exists, the user says."),
+        (FIVE_SECTIONS, "prompt_echo", f"{FIVE_SECTIONS.splitlines()[9]}\n{RECORD}"),
+        (WORDINGS["en"].update, "prompt_echo", "An earlier record exists, the user says."),
         (f"The user wrote this: whole {COPIED}", "prompt_echo", f"The user wrote this: {COPIED}"),
         (LOG, "transcript_echo", f"{RECORD}\nGreetings:\n{LOG}{RECORD}\n{RECORD}"),
         (LOG, "transcript_echo", LOG.replace("Assistant: hello", "User: wants two of them")),
@@ -188,14 +187,6 @@ def test_a_word_alone_speaks_against_nothing(text: str) -> None:
         (Tags(), "<summary> </summary>", "empty_tag_body"),
         (Tags(), "<summary><think>b</think></summary>", "thinking_only_no_content"),
         (Tags(), "<think>b <summary>a</summary>", "thinking_only_no_content"),
-        (Headings(), "# A\nx\n## B\ny\n### C\nz", "# A\nx\n## B\ny\n### C\nz"),
-        (Headings(), "**A**\nx\n**B:** y\n**C**\nz", "**A**\nx\n**B:** y\n**C**\nz"),
-        (Headings(), "1. A\nx\n2. B: y\n3、C\nz", "1. A\nx\n2. B: y\n3、C\nz"),
-        (Headings(), "一、甲\nx\n二、乙\ny\n丙：\nz", "一、甲\nx\n二、乙\ny\n丙：\nz"),
-        (Headings(), "# A\nx\n# B\ny", "too_few_headings"),
-        (Headings(2), "# A\nx\n# B\ny", "# A\nx\n# B\ny"),
-        (Headings(), "1. Done with a.\n2. Done with b.\n3. Done with c.", "too_few_headings"),
-        (Headings(), "<think># A\n# B\n# C</think>", "thinking_only_no_content"),
         (Free(), " a <summary> of b ", "a <summary> of b"),
         (Free(), "<thinking>b</thinking>\na", "a"),
         (Free(), "<think>b", "thinking_only_no_content"),

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
-from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
@@ -20,6 +19,7 @@ from tests.histories import (
     tool_blocks,
     user,
 )
+from tests.settings import settings as chosen_of
 
 COUNTER = tiktoken_counter()
 ANYTHING = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0)
@@ -29,7 +29,7 @@ ANYTHING = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0)
 def selector(messages: Sequence[AnyMessage], pins: tuple[str, ...] = (), **chosen: Any) -> Selector:
     """Return the selector of a conversation with these settings."""
     view = Transcript(numbered(messages))
-    return Selector(view, CompactionSettings.model_validate(chosen), Meter(COUNTER, 0), frozenset(pins))
+    return Selector(view, chosen_of(**chosen), Meter(COUNTER, 0), frozenset(pins))
 
 
 def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen: Any) -> Selection:
@@ -45,13 +45,12 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
 
 
 def test_unread_results_stay_whole_where_they_fit() -> None:
-    """The model has asked for them: older rounds leave first; the settings can allow to clip them like all others."""
+    """The model has asked for them: older rounds leave first."""
     messages = [*text_rounds(20), user("u"), asks("a"), result("a", " one" * 900)]
     size = total(COUNTER, numbered(messages))
     assert selected(messages, demand(size)).clip == {}
     found = selected(messages, demand(size - 1))
     assert (bool(found.drop), found.clip) == (True, {})
-    assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {42}
 
 
 @pytest.mark.parametrize("room", [500, 900, 1_900])

@@ -72,7 +72,7 @@ def counting_graph() -> Any:
 def test_the_prompt_holds_what_the_request_knows() -> None:
     """Conversation, size, and where there are such: the earlier record, the focus, the defect."""
     system, human = request().prompt()
-    assert system.text == FIVE_SECTIONS.system
+    assert system.text == FIVE_SECTIONS
     assert "<conversation>\nthe conversation\n</conversation>" in human.text
     assert "at most 100 tokens" in human.text
     for absent in ("earlier_record", "keep above all", "rejected"):
@@ -86,8 +86,8 @@ def test_the_prompt_holds_what_the_request_knows() -> None:
 def test_the_prompt_asks_for_the_five_sections() -> None:
     """And says that the conversation is data."""
     sections = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
-    assert [section for section in sections if section not in FIVE_SECTIONS.system] == []
-    assert "Do not answer it" in FIVE_SECTIONS.system
+    assert [section for section in sections if section not in FIVE_SECTIONS] == []
+    assert "Do not answer it" in FIVE_SECTIONS
 
 
 def test_braces_mean_nothing() -> None:

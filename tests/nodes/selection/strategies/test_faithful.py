@@ -21,6 +21,7 @@ from langgraph_compaction.nodes.selection.strategies.faithful import faithful
 from tests.histories import asks, histories, numbered, result, user
 from tests.nodes.compacting import compacted
 from tests.nodes.selection.strategies.selecting import WORDS
+from tests.settings import settings as chosen_of
 from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
@@ -175,8 +176,8 @@ def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int)
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
     """The last three choices fill half of the aim and all of it beside a summary, and all of it without a summary."""
     messages = [*conversation(3)]
-    settings = FAITHFUL.model_copy(update={"tool_blocks_keep_unread": False})
-    selector = Selector(Transcript(numbered(messages)), settings, Meter(WORDS, 0))
+    chosen_settings = chosen_of(preset="faithful", tool_blocks_keep_unread=False)
+    selector = Selector(Transcript(numbered(messages)), chosen_settings, Meter(WORDS, 0))
     demand = Demand(before=10**6, ceiling=200, aim=200, summary=40, least=40)
     *_, half, whole, alone = faithful(selector, demand)
     must = selector.untouchable

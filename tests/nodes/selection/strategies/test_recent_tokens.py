@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import asks, histories, numbered, result, text_rounds, user
 from tests.nodes.selection.strategies.selecting import ANYTHING, WORDS
+from tests.settings import settings
 
 HUNDRED = "w " * 96
 """Makes a message of a hundred tokens."""
@@ -22,8 +22,8 @@ HUNDRED = "w " * 96
 
 def selector(messages: Sequence[AnyMessage], **chosen: Any) -> Selector:
     """Return the selector of a conversation under this preset."""
-    settings = CompactionSettings.model_validate({"preset": "reserve_tokens", **chosen})
-    return Selector(Transcript(numbered(messages)), settings, Meter(WORDS, 0))
+    chosen_settings = settings(**{"preset": "reserve_tokens", **chosen})
+    return Selector(Transcript(numbered(messages)), chosen_settings, Meter(WORDS, 0))
 
 
 def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen: Any) -> Selection:
