@@ -80,7 +80,7 @@ def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
     return Sight(
         messages=state.values.get("messages") or [],
         compaction=state.values.get("compaction") or {},
-        following=open_nodes(state),
+        following=tuple(open_nodes(state)),
         acknowledged=ever_held(graph.checkpointer, config),
         transcript=plain(CompactionThread(graph, config).transcript()),
         ledger=records.history(thread_of(config)),
