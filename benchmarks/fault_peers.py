@@ -5,6 +5,7 @@ all have the same summarizer and an `InMemorySaver`.
 """
 
 from typing import Any
+from unittest.mock import patch
 
 from deepagents import create_deep_agent
 from deepagents.backends import StateBackend
@@ -19,6 +20,7 @@ from langgraph.prebuilt import create_react_agent
 from langgraph.prebuilt.chat_agent_executor import AgentState
 from langmem.short_term import RunningSummary, SummarizationNode
 
+from langgraph_compaction.graph import build_dependencies
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 
 SUMMARY_SHARE = 0.05
@@ -69,12 +71,12 @@ def _deepagents(setup: Setup) -> Any:
 
 def _ours_in_deepagents(setup: Setup) -> Any:
     """Build the same agent with our middleware, by its defaults, in the place of its own."""
-    middleware = CompactionMiddleware(
-        summarizer=setup.summarizer,
-        token_counter=count_tokens_approximately,
-        now=setup.clock,
-        name="SummarizationMiddleware",
-    )
+    with patch.object(build_dependencies, "time", setup.clock):
+        middleware = CompactionMiddleware(
+            summarizer=setup.summarizer,
+            token_counter=count_tokens_approximately,
+            name="SummarizationMiddleware",
+        )
     return create_deep_agent(
         setup.model,
         list(setup.tools),

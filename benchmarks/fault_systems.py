@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from fault_model import Provider
 from langchain_core.messages import BaseMessage
@@ -11,7 +12,12 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionThread,
+    build_dependencies,
+    create_compacting_agent,
+)
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
 SYSTEM_PROMPT = "You help somebody who moves house."
@@ -65,16 +71,16 @@ def state_of(agent: Any) -> Sequence[BaseMessage]:
 
 def _ours(setup: Setup) -> Any:
     """Build our agent with the defaults, but with a model as the summarizer, as the other systems have."""
-    return create_compacting_agent(
-        setup.model,
-        setup.tools,
-        system_prompt=SYSTEM_PROMPT,
-        settings=CompactionSettings(trigger_ratio=TRIGGER, summary_ahead=False),  # its faults have a fixed order
-        summarizer=setup.summarizer,
-        checkpointer=InMemorySaver(),
-        token_counter=count_tokens_approximately,
-        now=setup.clock,
-    )
+    with patch.object(build_dependencies, "time", setup.clock):
+        return create_compacting_agent(
+            setup.model,
+            setup.tools,
+            system_prompt=SYSTEM_PROMPT,
+            settings=CompactionSettings(trigger_ratio=TRIGGER, summary_ahead=False),  # its faults have a fixed order
+            summarizer=setup.summarizer,
+            checkpointer=InMemorySaver(),
+            token_counter=count_tokens_approximately,
+        )
 
 
 OURS = System(

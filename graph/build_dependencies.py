@@ -40,7 +40,6 @@ class Given(TypedDict, total=False):
     triggers: Mapping[str, OwnTrigger] | None
     key_information: KeyInformationArgument
     token_counter: Any
-    now: Callable[[], float] | None
 
 
 def build_dependencies(
@@ -74,7 +73,7 @@ def build_dependencies(
         triggers=given.get("triggers") or {},
         key_information=providers_of(given.get("key_information")),
         counter=counter,
-        now=given.get("now") or time,
+        now=time,
         tools=[convert_to_openai_tool(tool) for tool in tools],
         ephemeral=ephemeral_tools(tools),
         system_prompt=SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt,

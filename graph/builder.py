@@ -1,7 +1,6 @@
 """The builders of the two graphs: the agent, and the compaction without an agent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
@@ -12,7 +11,6 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.store.base import BaseStore
-from langgraph.types import RetryPolicy
 from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
@@ -66,8 +64,6 @@ def create_compacting_agent(
     token_counter: Any = None,
     store: BaseStore | None = None,
     state_schema: type[CompactionState] = CompactionState,
-    retry_policy: RetryPolicy | None = None,
-    now: Callable[[], float] | None = None,
     name: str = "compacting_agent",
 ) -> Graph:
     """Build an agent whose conversation stays within its model's context window.
@@ -89,8 +85,6 @@ def create_compacting_agent(
     - `token_counter`: a function on a list of messages, as `trim_messages` takes it.
     - `state_schema`: a subclass of `CompactionState` with more channels. A saver of this package also stores the
       classes that this schema names.
-    - `retry_policy`: LangGraph's retry policy for the node that calls the model.
-    - `now`: a function that returns the time of the wall clock, in seconds.
 
     Raise `SettingsError` for arguments that cannot work: no model, an unknown context window, a system prompt that
     leaves no tokens for messages, another package's durable checkpointer without `database`.
@@ -116,11 +110,10 @@ def create_compacting_agent(
         triggers=triggers,
         key_information=key_information,
         token_counter=token_counter,
-        now=now,
     )
     _checked(dependencies)
     graph = StateGraph(state_schema, context_schema=CompactionOverrides)
-    _add_nodes(graph, dependencies, AGENT_EDGES, {"model": retry_policy})
+    _add_nodes(graph, dependencies, AGENT_EDGES)
     graph.add_node("tools", tool_node)
     direct = frozenset(tool.name for tool in known if tool.return_direct)
     graph.add_conditional_edges("tools", Router(after_tools(direct)), TOOLS_EDGES)
@@ -141,7 +134,6 @@ def create_compaction_graph(
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
-    now: Callable[[], float] | None = None,
     name: str = "compaction",
 ) -> Graph:
     """Build a graph that only compacts, without model and tools; `as_node` makes it a node of any graph.
@@ -163,7 +155,6 @@ def create_compaction_graph(
         triggers=triggers,
         key_information=key_information,
         token_counter=token_counter,
-        now=now,
     )
     _checked(dependencies)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
@@ -171,15 +162,10 @@ def create_compaction_graph(
     return _compiled(graph, checkpointer, None, name)
 
 
-def _add_nodes(
-    graph: StateGraph[Any, Any, Any, Any],
-    dependencies: Dependencies,
-    edges: Mapping[str, Edges],
-    retries: Mapping[str, RetryPolicy | None] = MappingProxyType({}),
-) -> None:
+def _add_nodes(graph: StateGraph[Any, Any, Any, Any], dependencies: Dependencies, edges: Mapping[str, Edges]) -> None:
     """Add each node that is a key of `edges`, with its edges."""
     for name, targets in edges.items():
-        graph.add_node(name, CompactionNode(name, NODES[name], dependencies), retry_policy=retries.get(name))
+        graph.add_node(name, CompactionNode(name, NODES[name], dependencies))
         graph.add_conditional_edges(name, Router(after_model if name == "model" else by_step(name)), targets)
     graph.add_edge(START, "token_check")
 

@@ -140,7 +140,6 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         key_information: KeyInformationArgument = None,
         database: str | Engine | Database | None = None,
         token_counter: Any = None,
-        now: Callable[[], float] | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
@@ -164,7 +163,6 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             triggers=triggers,
             key_information=key_information,
             token_counter=token_counter,
-            now=now,
         )
         self._sized(None, USUAL_WINDOW)
         self._dependencies.settle_off_loop()

@@ -1,11 +1,15 @@
 """Fakes at the model's edge: the public fault kit under the name that the tests know it by."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
+from langgraph_compaction.graph import build_dependencies
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.testing import (
     Reply,
@@ -28,6 +32,7 @@ __all__ = [
     "calls",
     "chars",
     "claude",
+    "clock_of",
     "gpt",
     "sized_as",
     "texts",
@@ -38,6 +43,15 @@ __all__ = [
 def chars(divisor: int) -> TextCounter:
     """Return a counter of characters divided by this number, rounded down."""
     return TextCounter(f"chars/{divisor}", lambda text: len(text) // divisor)
+
+
+@contextmanager
+def clock_of(now: Callable[[], float] | None) -> Iterator[None]:
+    """Let what is built meanwhile take the time from this function; `None` changes nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        if now is not None:
+            patch.setattr(build_dependencies, "time", now)
+        yield
 
 
 def gpt(name: str, **given: Any) -> ChatOpenAI:

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, tiktoken_counter
-from tests.fakes import claude, gpt
+from tests.fakes import claude, clock_of, gpt
 from tests.graph.harness import CONFIG
 from tests.settings import KNOWN
 
@@ -80,13 +80,14 @@ def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any
     given.setdefault("summary_ahead", False)
     settings = {name: given.pop(name) for name in list(given) if name in KNOWN - {"key_information"}}
     given.setdefault("checkpointer", InMemorySaver())
-    return create_compacting_agent(
-        model,
-        tools,
-        settings=CompactionSettings.model_validate({"preset": preset, **settings}),
-        summarizer=summarizer,
-        **given,
-    )
+    with clock_of(given.pop("now", None)):
+        return create_compacting_agent(
+            model,
+            tools,
+            settings=CompactionSettings.model_validate({"preset": preset, **settings}),
+            summarizer=summarizer,
+            **given,
+        )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import ContextExhaustedError, Reply, SummaryRequest
 from langgraph_compaction.nodes.ahead import use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from tests.fakes import clock_of
 from tests.graph.schedules import NO_SUMMARY, OWNER, SETTINGS, UNCHANGED, WORDS, QuickModel, World, main, play_in
 
 OPENED = ExitStack()
@@ -39,14 +40,14 @@ class Process:
 
     def __init__(self, saver: SQLAlchemySaver, settings: CompactionSettings) -> None:
         self.world: Any = None
-        self.graph: Any = create_compacting_agent(
-            QuickModel(replies=["ok"]),
-            settings=settings,
-            summarizer=self,
-            token_counter=WORDS,
-            checkpointer=saver,
-            now=lambda: self.world.clock,
-        )
+        with clock_of(lambda: self.world.clock):
+            self.graph: Any = create_compacting_agent(
+                QuickModel(replies=["ok"]),
+                settings=settings,
+                summarizer=self,
+                token_counter=WORDS,
+                checkpointer=saver,
+            )
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Ask the world."""

@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
-from tests.fakes import ScriptedModel, usage
+from tests.fakes import ScriptedModel, clock_of, usage
 from tests.settings import settings, taken
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
@@ -95,14 +95,15 @@ def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     counter = options.pop("token_counter", WORDS)
     chosen = settings(SMALL, **taken(options))
     options.setdefault("checkpointer", InMemorySaver())
-    return create_compacting_agent(
-        model or ScriptedModel(),
-        options.pop("tools", ()),
-        settings=chosen,
-        summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
-        token_counter=counter,
-        **options,
-    )
+    with clock_of(options.pop("now", None)):
+        return create_compacting_agent(
+            model or ScriptedModel(),
+            options.pop("tools", ()),
+            settings=chosen,
+            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            token_counter=counter,
+            **options,
+        )
 
 
 def calm(text: str = "answered") -> ScriptedModel:

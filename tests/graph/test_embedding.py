@@ -22,7 +22,7 @@ from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.compaction_request import CompactionRequest, Memory, RequestChannel
 from langgraph_compaction.nodes.errors import EmbeddingError
 from langgraph_compaction.nodes.state import CompactionChannel, merge
-from tests.fakes import ScriptedModel, StreamingModel, texts
+from tests.fakes import ScriptedModel, StreamingModel, clock_of, texts
 from tests.graph.harness import (
     CONFIG,
     SMALL,
@@ -52,12 +52,12 @@ class World:
         self.model = model or ScriptedModel(replies=[filler(60)])
         self.summarizer = summarizer or ScriptedModel(replies=[SUMMARY])
         self.clock = Clock()
-        self.inner = create_compaction_graph(
-            settings=chosen_of(SMALL, **settings),
-            summarizer=self.summarizer,
-            token_counter=WORDS,
-            now=self.clock,
-        )
+        with clock_of(self.clock):
+            self.inner = create_compaction_graph(
+                settings=chosen_of(SMALL, **settings),
+                summarizer=self.summarizer,
+                token_counter=WORDS,
+            )
         node = as_node(self.inner, persist=persist)
         parent = StateGraph(CompactionState if persist == "parent" else MessagesState)
         parent.add_node("compact", node)

@@ -31,7 +31,7 @@ from langgraph_compaction.nodes import KeyContext
 from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.runtime import collect_key_information
 from langgraph_compaction.nodes.summary import key_information
-from tests.fakes import ScriptedModel, texts
+from tests.fakes import ScriptedModel, clock_of, texts
 from tests.graph.harness import (
     CONFIG,
     SMALL,
@@ -71,14 +71,15 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
     """An agent whose settings name this key information, with providers of its own."""
     chosen = {"key_information": names, "facts_beside_summary": False, **taken(options)}
     options.setdefault("checkpointer", InMemorySaver())
-    return create_compacting_agent(
-        model or calm(),
-        settings=settings(SMALL, **chosen),
-        summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
-        token_counter=WORDS,
-        key_information=given,
-        **options,
-    )
+    with clock_of(options.pop("now", None)):
+        return create_compacting_agent(
+            model or calm(),
+            settings=settings(SMALL, **chosen),
+            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            token_counter=WORDS,
+            key_information=given,
+            **options,
+        )
 
 
 ALONE: dict[str, Any] = {

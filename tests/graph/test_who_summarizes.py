@@ -18,6 +18,7 @@ from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from langgraph_compaction.nodes.testing import ScriptedModel
+from tests.fakes import clock_of
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import CONFIG, Clock, Drive, frozen, ledger, said, standing, values, verdicts
 from tests.invariants import is_summary
@@ -203,7 +204,8 @@ async def test_a_models_summary_or_nothing(go: Drive, build: Build) -> None:
     reply, clock = [""], Clock()
     with provider(answer=lambda request: reply[0] if asks_for_summary(request) else "All is calm.") as script:
         script.counted = 110_000
-        graph = build(script, CompactionSettings(on_summary_failure="nothing", hooks=("pre_model",)), now=clock)
+        with clock_of(clock):
+            graph = build(script, CompactionSettings(on_summary_failure="nothing", hooks=("pre_model",)))
         given = talk(108_000)
         await go.invoke(graph, given)
         await go.invoke(graph, said("Still there?"))
@@ -249,7 +251,7 @@ async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     graph: Any = create_compacting_agent(model, settings=CompactionSettings(), checkpointer=InMemorySaver())
     await go.invoke(graph, talk(108_000), interrupt_before=["summarize"])
     await go.invoke(graph, None, context={"preset": "faithful", "auto_recall": False})
-    assert [(row.verdict, row.strategy) for row in ledger(graph)] == [("committed", "faithful+digest")]
+    assert [(row.verdict, row.strategy) for row in ledger(graph)] == [("recovered", "selective+model")]
     assert len(model.received) == 1
 
 

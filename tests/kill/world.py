@@ -20,7 +20,7 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.nodes import Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, clock_of
 from tests.kill.fuse import Fuse, FusedSaver
 from tests.settings import settings
 
@@ -126,16 +126,16 @@ class World:
 
     def agent(self, saver: Any, database: Database | str) -> Any:
         """The agent of this conversation."""
-        return create_compacting_agent(
-            ScriptedModel(replies=[answer]),
-            [look],
-            settings=settings(**{**SETTINGS, **self.settings}),
-            summarizer=Scribe(self.folder / CALLS, self.broken),
-            checkpointer=saver,
-            database=database,
-            token_counter=WORDS,
-            now=lambda: self.now,
-        )
+        with clock_of(lambda: self.now):
+            return create_compacting_agent(
+                ScriptedModel(replies=[answer]),
+                [look],
+                settings=settings(**{**SETTINGS, **self.settings}),
+                summarizer=Scribe(self.folder / CALLS, self.broken),
+                checkpointer=saver,
+                database=database,
+                token_counter=WORDS,
+            )
 
 
 def said(text: str, name: str) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, clock_of
 from tests.graph.harness import SMALL, SUMMARY, WORDS
 from tests.settings import settings, taken
 
 OF_THE_MIDDLEWARE = (
     *("trigger", "keep", "trim_tokens_to_summarize", "fallback_summarizers", "redact"),
-    *("strategies", "triggers", "database", "now"),
+    *("strategies", "triggers", "database"),
 )
 
 
@@ -30,12 +30,13 @@ def agent(
     ours["summary_prompt"] = options.pop("summary_prompt", None)
     chosen = settings(SMALL, **taken(options))
     ours |= {key: options.pop(key) for key in list(options) if key in OF_THE_MIDDLEWARE}
-    middleware = CompactionMiddleware(
-        options.pop("model_argument", None),
-        settings=chosen,
-        summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
-        **ours,
-    )
+    with clock_of(options.pop("now", None)):
+        middleware = CompactionMiddleware(
+            options.pop("model_argument", None),
+            settings=chosen,
+            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            **ours,
+        )
     options.setdefault("checkpointer", InMemorySaver())
     return create_agent(
         model or ScriptedModel(),
