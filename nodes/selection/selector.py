@@ -389,7 +389,7 @@ class Selector:
 
         So the oldest media leave first.
         """
-        counter, chosen, kept = self.meter.counter, self.settings, dict(clip)
+        counter, chosen, kept = self.meter.counter, self.settings.of(Selective), dict(clip)
         left = goal - self.tokens(drop, clip)
         for index in sorted(clip.keys() - drop, reverse=True):
             message = self.view.messages[index]
@@ -400,7 +400,7 @@ class Selector:
                 threshold=chosen.tool_result_threshold,
                 keep=chosen.preview_tokens,
                 counter=counter,
-                recall=chosen.recall,
+                recall=self.settings.recall,
                 keep_media=True,
             )
             left -= self.meter.scaled(self._as_sent(whole) - self._as_sent(clip[index]))
