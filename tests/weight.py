@@ -26,6 +26,7 @@ from langgraph_compaction import CompactionMiddleware, create_compaction_graph
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.graph.cli.main import COMMANDS
+from langgraph_compaction.nodes.config.policies import POLICIES
 from langgraph_compaction.nodes.testing import ScriptedModel
 
 ROOT: Final = Path(__file__).parents[1]
@@ -240,7 +241,8 @@ def table(found: dict[str, Walk]) -> Iterator[tuple[str, object]]:
     yield "of it graph without cli, inspector and lab", lines("graph", without=EXTRAS)
     yield "of it cli, inspector and lab", lines(*EXTRAS)
     yield from ((f"files / functions / classes of {name}", walk) for name, walk in found.items())
-    yield "settings", len(CompactionSettings.model_fields)
+    yield "settings that every policy shares", len(CompactionSettings.model_fields)
+    yield "settings of one policy, at most", max(len(policy.model_fields) for policy in POLICIES.values())
     yield "arguments of the three builders", arguments()
     yield "commands", len(COMMANDS)
     yield "tests, lines", lines("tests")
