@@ -106,7 +106,8 @@ def _check(names: Iterable[str], place: Place) -> None:
                 f'{place("triggers")} with {{"kind": "remaining_ratio", "ratio": 0.25}}'
             )
         if name not in NAMES:
-            raise SettingsError(f"{place(name)}: there is no such setting; {nearest(name, NAMES)}")
+            spell = place if place is _variable else str
+            raise SettingsError(f"{place(name)}: there is no such setting; {nearest(spell(name), map(spell, NAMES))}")
 
 
 def _variable(name: str) -> str:

@@ -19,7 +19,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an unknown variable": (
         {"env": env(SLIDING_WINDOW="7")},
-        ("LANGGRAPH_COMPACTION_SLIDING_WINDOW: there is no such setting; did you mean sliding_window_size?"),
+        (
+            "LANGGRAPH_COMPACTION_SLIDING_WINDOW: there is no such setting; did you mean "
+            "LANGGRAPH_COMPACTION_SLIDING_WINDOW_SIZE?"
+        ),
     ),
     "an unknown argument": (
         {"max_contxt_tokens": 1},
