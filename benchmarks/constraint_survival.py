@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage
+from planted import PLACES, PlantedCut, measured, plant
 from retention_runs import DATA, RUNS
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from sentences import CONSTRAINTS
 
 from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
-from langgraph_compaction.graph.lab.evaluation.scores import PLACES, SAID, Task, measured, task
-from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.lab.evaluation.scores import SAID
 from langgraph_compaction.graph.lab.evaluation.survival import Cut, cut
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings
@@ -48,7 +49,7 @@ def main() -> None:
     with Progress() as progress:
         bar = progress.add_task("runs", total=len(POLICIES) * sum(map(len, tasks.values())))
         for (data, name), given in tasks.items():
-            about = {"data": data, "sentences": name, "over": sum(exceeds(one.run) for one in given)}
+            about = {"data": data, "sentences": name, "over": sum(exceeds(one) for one in given)}
             rows += [
                 {**about, **row} for row in measured(given, POLICIES, [BUDGET], seen=lambda: progress.advance(bar))
             ]
@@ -69,7 +70,7 @@ def published() -> tuple[str, ...]:
     return tuple(one["sc"] for one in module.SCS)
 
 
-def drawn(data: str, sentences: Sequence[str]) -> Iterator[Task]:
+def drawn(data: str, sentences: Sequence[str]) -> Iterator[PlantedCut]:
     """Yield every run of a data set, cut in two, with the constraints that each seed chooses."""
     files = sorted((RUNS / data).glob(DATA[data].files))
     recordings = [one for file in files for one in read_recordings(file)]
@@ -79,7 +80,7 @@ def drawn(data: str, sentences: Sequence[str]) -> Iterator[Task]:
         for share in DATA[data].cuts
     ]
     for seed in SEEDS:
-        yield from (task(run, 1_000 * seed + place, sentences) for place, run in enumerate(runs) if run.old)
+        yield from (plant(run, 1_000 * seed + place, sentences) for place, run in enumerate(runs) if run.old)
 
 
 def exceeds(run: Cut) -> bool:

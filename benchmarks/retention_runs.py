@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
+from planted import PlantedCut, measured, plant
 from retention_peers import NEAR, Peer, peers
 
 from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
-from langgraph_compaction.graph.lab.evaluation.scores import Task, measured, task
 from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings
@@ -85,17 +85,17 @@ def policies() -> dict[str, Sequence[Policy]]:
 
 
 @lru_cache
-def tasks_of(name: str) -> Sequence[Task]:
+def tasks_of(name: str) -> Sequence[PlantedCut]:
     """Return the runs of a data set, cut in two, with the same constraints inserted each time."""
     data = DATA[name]
     recordings = [one for file in sorted((RUNS / name).glob(data.files)) for one in read_recordings(file)]
     runs = [
         cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in data.cuts
     ]
-    return [task(run, seed) for seed, run in enumerate(runs) if run.old]
+    return [plant(run, seed) for seed, run in enumerate(runs) if run.old]
 
 
-def row(tasks: Sequence[Task], name: str, seeds: Sequence[Policy], budget: float) -> dict[str, Any]:
+def row(tasks: Sequence[PlantedCut], name: str, seeds: Sequence[Policy], budget: float) -> dict[str, Any]:
     """Return the figures of one policy, with the shares of contexts within 5 % of the cap and of empty contexts."""
     watched = [Watched(policy) for policy in seeds]
     (figures,) = measured(tasks, {name: watched}, (budget,))

@@ -16,14 +16,15 @@ from typing import Any, cast
 
 from contexts import POLICIES
 from langchain_core.messages import AnyMessage
+from planted import PLACES, planted, survives
 from rich.console import Console
 from rich.table import Table
+from sentences import CONSTRAINTS
 
 from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
 from langgraph_compaction.graph.lab.evaluation.ratios import Pair, interval, ratio
-from langgraph_compaction.graph.lab.evaluation.scores import PLACES, SAID
-from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
-from langgraph_compaction.graph.lab.evaluation.survival import Cut, bound, cut, holds, planted, survives, text_of
+from langgraph_compaction.graph.lab.evaluation.scores import SAID
+from langgraph_compaction.graph.lab.evaluation.survival import Cut, bound, cut, holds, text_of
 from langgraph_compaction.graph.lab.recordings import read_recordings
 
 HERE = Path(__file__).resolve().parent

@@ -4,12 +4,13 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.evaluation.policies import COUNTER, count
-from langgraph_compaction.graph.lab.evaluation.scores import Task, cap_of, task
+from langgraph_compaction.graph.lab.evaluation.scores import cap_of
 from langgraph_compaction.graph.lab.evaluation.survival import cut, text_of
 
 pytest.importorskip("deepagents", reason="the peers are not installed: pip install --group bench")
 pytest.importorskip("langmem", reason="the peers are not installed: pip install --group bench")
 
+from planted import PlantedCut, plant
 from retention import COLUMNS, row_cells
 from retention_peers import SUMMARIZING, Peer, context_editing, peers
 from retention_runs import OURS, ahead, policies, row
@@ -40,9 +41,9 @@ LATER = [AIMessage("", tool_calls=[{"id": "last", "name": "cancel", "args": {"fl
 
 
 @pytest.fixture(scope="module")
-def tiny() -> Task:
+def tiny() -> PlantedCut:
     """One run, cut before its last call."""
-    return task(cut("tiny", [*RUN, *LATER], 0.97), 0)
+    return plant(cut("tiny", [*RUN, *LATER], 0.97), 0)
 
 
 def _cap(messages: Sequence[BaseMessage]) -> int:
@@ -125,7 +126,7 @@ def test_a_rule_writes_no_more_than_it_may_and_the_same_each_time(rule: Rule) ->
     assert 100 <= COUNTER.text(texts[0]) <= 200
 
 
-def test_a_row_holds_every_column(tiny: Task) -> None:
+def test_a_row_holds_every_column(tiny: PlantedCut) -> None:
     """Ours, peers and baselines alike; the tokens are those of the contexts, and who summarizes has asked."""
     rows = {name: row([tiny], name, seeds, BUDGET) for name, seeds in policies().items()}
     assert set(rows) == {*OURS, *peers(), "random exchanges", "trim_messages"}
@@ -134,9 +135,7 @@ def test_a_row_holds_every_column(tiny: Task) -> None:
         assert (one["runs"], one["identifiers"], one["later_calls"]) == (1, 2, 1)
         assert (one["summary_calls"] > 0) == ("kept" in name)
     name = "langmem: digest, 50% kept"
-    shares = [
-        count(peers()[name](given.messages, cap_of(given, BUDGET))) / cap_of(given, BUDGET) for given in tiny.inputs
-    ]
+    shares = [count(peers()[name](given, cap_of(given, BUDGET))) / cap_of(given, BUDGET) for given in tiny.inputs]
     assert rows[name]["tokens_over_cap"] == pytest.approx(sum(shares) / len(shares), abs=0.001)
     assert rows[name]["recall"] > rows["trim_messages"]["recall"]
 

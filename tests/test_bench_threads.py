@@ -8,11 +8,15 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from long_threads import KNOWN, measured
 from online_threads import LongThread, long_threads, played_threads, with_bm25
+from planted import PLACES, plant, planted, survives
+from planted import measured as planted_measured
 from prose import kept_prose, planted_prose, rows_of
+from sentences import CONSTRAINTS
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph.lab.evaluation.online import READ, WRITE, Online, Run, turn_by_turn, uncompacted
 from langgraph_compaction.graph.lab.evaluation.policies import count, trimmed
+from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.online_runs import run_of
 from tests.histories import asks, result
@@ -177,3 +181,36 @@ def test_the_figures_are_those_of_the_hits() -> None:
     ]
     assert {(row["questions"], row["found"], row["in_reach"]) for row in rows} == {(3, 1.0, 1.0)}
     assert rows[0]["hit@5"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("between", "around", "survived"),
+    [(58, (0, 0), True), (59, (0, 0), False), (58, (1, 0), True), (58, (0, 1), True), (59, (9, 9), False)],
+)
+def test_half_of_a_rules_words_survive_together(between: int, around: tuple[int, int], survived: bool) -> None:
+    """A rule survives if 60 consecutive words of the context contain at least half of the rule's words."""
+    before, after = around
+    context = " ".join([*["fog"] * before, "alpha", *["fog"] * between, "beta", *["fog"] * after])
+    assert survives(context, "alpha beta gamma delta") is survived
+    assert not survives(context, "alpha beta gamma delta omega")
+
+
+def test_sentences_stand_where_they_are_put_and_are_told_apart() -> None:
+    """At the first, the middle and the last message of the user; no sentence passes for another."""
+    users = [HumanMessage(f"message {number}", id=f"{number}") for number in range(5)]
+    for at, index in ((0.0, 0), (0.5, 2), (1.0, 4)):
+        for before, text in ((True, f"Hush. message {index}"), (False, f"message {index} Hush.")):
+            said = [*users[:index], HumanMessage(text, id=users[index].id), *users[index + 1 :]]
+            assert planted(users, "Hush.", at, before=before) == said
+    for sentence in CONSTRAINTS:
+        assert [other for other in CONSTRAINTS if survives(sentence, other)] == [sentence]
+
+
+def test_constraints_that_survive_are_counted_by_place() -> None:
+    """All in a context that keeps everything, and none in an empty one; a run without a user has none to count."""
+    runs = [plant(cut("talk", [*TALK, asks("a", of="X-1")], 0.9), 1), plant(cut("mute", [AIMessage("ok")], 1.0), 1)]
+    policies = {"all": (lambda old, _: old,), "none": (lambda _old, _cap: [],)}
+    every, none = planted_measured(runs, policies, [1.0])
+    assert every["rules"] == dict.fromkeys(PLACES, 1.0)
+    assert every["ci95"]["rules top"] == [1.0, 1.0]
+    assert none["rules"] == dict.fromkeys(PLACES, 0.0)

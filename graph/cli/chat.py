@@ -18,7 +18,6 @@ from langgraph_compaction.nodes.runtime.dependencies import model_name, told_win
 
 from ..builder import Graph, create_compacting_agent
 from ..chat_model import agent_model, has_key, with_window
-from ..lab.demo.library_tools import library_tools
 from .chat_screens import JsonLines, Screen, Terminal
 from .confirmation_answers import answer_of, unclear
 from .conversation import Conversation, Happening
@@ -60,9 +59,6 @@ def chat(
         str, typer.Option(help="The id of the conversation. With --db, you can continue the conversation later.")
     ] = "chat",
     window: Window = None,
-    tools: Annotated[
-        bool, typer.Option("--tools", help="Give the agent tools that read the files of Python's standard library.")
-    ] = False,
     preset: PresetName = None,
     config: Config = None,
     confirm: Annotated[
@@ -97,7 +93,7 @@ def chat(
             model, known = agent_model()
             tokens = window_tokens(window, known=known or told_window(model))
             settings = settings_of(config, preset=preset, context_window=tokens, require_confirmation=confirm)
-            graph = _graph(screen, model, saver, with_window(settings, known), tools=tools)
+            graph = _graph(screen, model, saver, with_window(settings, known))
             conversation = Conversation(graph, thread)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, conversation)
@@ -110,9 +106,7 @@ def chat(
         raise typer.Exit(exit_code(error)) from error
 
 
-def _graph(
-    screen: Screen, model: BaseChatModel, saver: SQLAlchemySaver, settings: CompactionSettings, *, tools: bool
-) -> Graph:
+def _graph(screen: Screen, model: BaseChatModel, saver: SQLAlchemySaver, settings: CompactionSettings) -> Graph:
     """Build the agent, and print which model it uses."""
     if real := has_key():
         screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {SHORT_HELP}")
@@ -124,10 +118,7 @@ def _graph(
         known = policy.model_fields_set
         policy = policy.model_copy(update={name: value for name, value in ECHO.items() if name not in known})
     return create_compacting_agent(
-        model,
-        library_tools() if tools else (),
-        settings=settings.model_copy(update={"policy": policy}),
-        checkpointer=saver,
+        model, settings=settings.model_copy(update={"policy": policy}), checkpointer=saver
     )
 
 
@@ -204,16 +195,14 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
 
 
 def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
-    """Show the tokens, tool calls and events of a run; return whether there was anything to show."""
+    """Show the tokens and events of a run; return whether there was anything to show."""
     shown = False
     for happening in happenings:
         shown = True
         if happening[0] == "token":
             screen.token(happening[1])
-        elif happening[0] == "event":
-            screen.event(happening[1])
         else:
-            screen.note(f"→ {happening[1]}")
+            screen.event(happening[1])
     screen.end_answer()
     return shown
 

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, Literal, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
@@ -21,8 +21,8 @@ from ..thread import CompactionThread
 from ..thread_state import records_of
 from ..window_usage import WindowUsage, window_usage
 
-Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
-"""What happens in a turn, with its kind: a piece of the answer, a tool call as text, or an event."""
+Happening = tuple[Literal["token"], str] | tuple[Literal["event"], dict[str, Any]]
+"""What happens in a turn, with its kind: a piece of the answer, or an event."""
 
 LAST_ROWS = 5
 """Number of rows of the ledger in a status."""
@@ -117,16 +117,14 @@ class Conversation:
 
     def _run(self, given: Any) -> Iterator[Happening]:
         with self.stop.listening():
-            for mode, chunk in self.graph.stream(given, self.config, stream_mode=["messages", "custom", "updates"]):
+            for mode, chunk in self.graph.stream(given, self.config, stream_mode=["messages", "custom"]):
                 if mode == "custom":
                     if (event := cast("dict[str, Any]", chunk))["event"] in SHOWN:
                         yield "event", event
-                elif mode == "messages":
+                else:
                     message, metadata = cast("tuple[BaseMessage, dict[str, Any]]", chunk)
                     if metadata.get("langgraph_node") == "model" and message.text:
                         yield "token", message.text
-                else:
-                    yield from _calls(cast("dict[str, Any]", chunk))
 
     @property
     def question(self) -> dict[str, Any] | None:
@@ -180,11 +178,3 @@ class Conversation:
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],
             standing=self.usage,
         )
-
-
-def _calls(update: dict[str, Any]) -> Iterator[Happening]:
-    for message in (update.get("model") or {}).get("messages", []):
-        if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                given = ", ".join(f"{name}={value!r}" for name, value in call["args"].items())
-                yield "call", f"{call['name']}({given})"

@@ -21,8 +21,8 @@ from ..lab import Recording, compare, read_recordings
 from ..lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
 from ..lab.evaluation.online import BASELINES as ONLINE_BASELINES
 from ..lab.evaluation.policies import BASELINES, Policy, compacted
-from ..lab.evaluation.scores import SAID, Task, measured, task
-from ..lab.evaluation.survival import cut
+from ..lab.evaluation.scores import SAID, measured
+from ..lab.evaluation.survival import Cut, cut
 from ..lab.replay.user_parts import UserParts, load_user_parts
 from ..offline_edit import newest
 from ..window_text import share, tokens_or_share, window_label
@@ -48,15 +48,14 @@ _RETENTION: Columns = {
     "bound": _percent("bound"),
     "95 %": _interval("bound"),
     "calls": _percent("calls"),
-    "rules": lambda row: "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
     "used": lambda row: f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
     "broken": lambda row: str(row["broken_pairs"] or ""),
 }
 _RETENTION_LEGEND = (
     "Of the identifiers that calls after the cut need from before it, recall: those that are left; bound: those "
-    "left near two of the words that gave them meaning. Calls: calls all of whose identifiers are left. Rules: "
-    "constraints left of those put at the top, middle and bottom of the user's words. Used: tokens divided by the "
-    "cap, and ! where a context is over it. Broken: calls without a result, or results without a call. 95 %: "
+    "left near two of the words that gave them meaning. Calls: calls all of whose identifiers are left. Used: "
+    "tokens divided by the cap, and ! where a context is over it. Broken: calls without a result, or results without "
+    "a call. 95 %: "
     "bootstrap interval of bound, over runs."
 )
 _ONLINE: Columns = {
@@ -166,7 +165,7 @@ def evaluate(
         with progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as show:
             rows = list(compare(recordings, chosen, windows, own=own, seen=show))
     else:
-        rows = _measure(_tasks(recordings, cuts), chosen, own, budgets)
+        rows = _measure(_cut(recordings, cuts), chosen, own, budgets)
     if as_json:
         print_json({**row, "note": SAID} for row in rows)
     else:
@@ -210,24 +209,25 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
         return found
 
 
-def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
+def _cut(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Cut]:
     """Cut each recorded run after each of these shares of its messages; leave out cuts before the first message."""
     runs = [
-        cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
+        cut(recording.name, cast("Sequence[AnyMessage]", recording.messages), share)
+        for recording in recordings
+        for share in shares
     ]
-    tasks = [task(run, seed) for seed, run in enumerate(runs) if run.old]
-    if not tasks:
+    if not any(run.old for run in runs):
         raise SettingsError("the conversations are too short to be cut: nothing stands before the cut")
-    return tasks
+    return [run for run in runs if run.old]
 
 
 def _measure(
-    tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: UserParts, budgets: Sequence[float]
+    runs: Sequence[Cut], chosen: Mapping[str, CompactionSettings], own: UserParts, budgets: Sequence[float]
 ) -> list[dict[str, Any]]:
     ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
     policies: dict[str, Sequence[Policy]] = {**ours, **BASELINES}
-    with progress("contexts", len(tasks) * len(policies) * len(budgets)) as show:
-        return list(measured(tasks, policies, budgets, seen=show))
+    with progress("contexts", len(runs) * len(policies) * len(budgets)) as show:
+        return list(measured(runs, policies, budgets, seen=show))
 
 
 def _print(rows: Sequence[Mapping[str, Any]], *, online: bool) -> None:

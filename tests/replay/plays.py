@@ -123,8 +123,8 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
         window=f"{case.share}%",
-        settings=CompactionSettings(preset=case.preset),  # no test is about the pause
-        usage_bias=case.kind == "-biased",
+        settings=CompactionSettings(preset=case.preset),
+        bias=1.22 if case.kind == "-biased" else 1.0,
         summarizer=ReplyingSummarizer(ConnectionError("down")) if case.kind == "-failing" else "digest",
         database=database,
         counter=tiktoken_counter(),

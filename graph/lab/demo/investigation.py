@@ -26,7 +26,7 @@ from .library_tools import library_tools
 from .scripted_reader import QUESTIONS, decide
 
 WINDOW = 32_000
-PROMPT = "You look things up in Python's standard library, with tools that list, search and read its source."
+PROMPT = "You look things up in Python's standard library, with tools that search and read its source."
 FAIL_AFTER = 2
 """Number of committed compactions before the attempt that is made to fail."""
 

@@ -1,4 +1,4 @@
-"""An agent's tools that list, search and read the files of Python's standard library, and no other files."""
+"""An agent's tools that search and read the files of Python's standard library, and no other files."""
 
 import sysconfig
 from collections.abc import Iterator
@@ -24,15 +24,8 @@ _LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dyn
 
 
 def library_tools() -> list[BaseTool]:
-    """Return the three tools; an agent should pass the errors that they raise to the model as tool results."""
-    return [list_folder, search, read_file]
-
-
-@tool
-def list_folder(path: str = ".") -> str:
-    """List the Python files and folders of a folder of the standard library, with their sizes in bytes."""
-    found = sorted(item for item in _inside(path).iterdir() if item.suffix == ".py" or _is_folder(item))
-    return "\n".join(f"{_name(item)}/" if item.is_dir() else f"{_name(item)} {item.stat().st_size}" for item in found)
+    """Return the two tools; an agent should pass the errors that they raise to the model as tool results."""
+    return [search, read_file]
 
 
 @tool

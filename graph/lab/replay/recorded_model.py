@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import linear_regression
 from typing import Any, ClassVar, cast
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -16,13 +15,9 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from pydantic import Field
 
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.conversation.transcript import Transcript, calls_of
 
 from ..recordings import Recording
-
-USAGE_BIAS = 1.22
-"""Ratio of a provider's token counts to o200k tokens, which is assumed if a file holds no token counts."""
 
 
 class RecordingEndedError(Exception):
@@ -153,22 +148,3 @@ class RecordedModel(BaseChatModel):
             total_tokens=round(self.bias * sent) + round(self.bias * said),
         )
         return ChatResult(generations=[ChatGeneration(message=answer)])
-
-
-def bias_of(recording: Recording, counter: TokenCounter) -> float:
-    """Return how many of the provider's tokens, as recorded, correspond to one token of `counter`.
-
-    The figure is the slope of a regression of recorded usage on counted tokens, because the recorded requests also
-    held a system prompt and tools, which the file may lack. With fewer than three different counts, `USAGE_BIAS` is
-    returned.
-    """
-    counted, reported, so_far = list[float](), list[float](), 0
-    for index, message in enumerate(recording.messages):
-        so_far += counter.message(message)
-        if index in recording.usage:
-            counted.append(so_far)
-            reported.append(recording.usage[index])
-    if len(set(counted)) < 3:  # noqa: PLR2004 - a regression needs three points
-        return USAGE_BIAS
-    slope = linear_regression(counted, reported).slope
-    return slope if slope > 0 else USAGE_BIAS

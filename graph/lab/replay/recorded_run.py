@@ -25,7 +25,7 @@ from ...window_text import part_of, tokens_or_share
 from ...window_usage import window_usage
 from ..recordings import Recording
 from .openai_json import to_openai
-from .recorded_model import Playback, RecordedModel, RecordingEndedError, bias_of
+from .recorded_model import Playback, RecordedModel, RecordingEndedError
 from .replay_report import Report
 from .user_parts import UserParts
 
@@ -44,12 +44,8 @@ class Options:
     settings: CompactionSettings = field(default_factory=CompactionSettings)
     own: UserParts = field(default_factory=UserParts)
     summarizer: Any = "digest"
-    usage_bias: bool = False
-    """Whether the replayed model reports its usage in the tokens of a provider, whose tokenizer differs from ours.
-
-    The ratio between the two counts is taken from the recording (see `bias_of`), but is at least 1. If a provider
-    counted fewer tokens than we do, a full request would be over the limit in ours.
-    """
+    bias: float = 1.0
+    """Factor by which the usage that the replayed model reports exceeds our counts, as of a provider's tokenizer."""
     database: Database
     counter: TokenCounter
 
@@ -81,7 +77,6 @@ class Player:
         self.overhead = schema_tokens(self.schemas, counter)
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
         rest = total(counter, messages) - system
-        self.bias = max(1.0, bias_of(self.recording, counter)) if self.options.usage_bias else 1.0
         name = self.recording.name
         self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
         self.report.preset = self.options.settings.preset
@@ -94,10 +89,10 @@ class Player:
         model = RecordedModel(
             playback=self.playback,
             counter=self.options.counter,
-            bias=self.bias,
+            bias=self.options.bias,
             receive=self._received,
         )
-        window = math.floor(self.report.limit * self.bias)
+        window = math.floor(self.report.limit * self.options.bias)
         sizes = {"context_window": window, "output_reserve": 0, "require_confirmation": False}
         sizes["summary_ahead"] = False  # nobody pauses to type, so a replay would differ from run to run
         return create_compacting_agent(
@@ -121,7 +116,7 @@ class Player:
     def steps(self) -> Iterator[int]:
         """Play turn by turn; yield after each turn the number of recorded messages played so far."""
         # the first turn gets the ratio of the model's token counts to ours; a graph learns it from reported usage
-        known: dict[str, Any] = {"compaction": {"calibration": {"recorded": self.bias}}}
+        known: dict[str, Any] = {"compaction": {"calibration": {"recorded": self.options.bias}}}
         while not self.playback.over:
             inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
@@ -191,7 +186,7 @@ class Player:
         head = (state.get("compaction") or {}).get("head")
         whole = records.transcript(self.report.thread, "", messages, head=head)
         self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
-        self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.bias)
+        self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.options.bias)
         self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()

@@ -253,21 +253,6 @@ def test_a_real_model_streams_through_the_agent() -> None:
     assert script.requests[0]["stream"]
 
 
-def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
-    """With --tools the model may read the standard library; the person sees what it asks, and its answer."""
-    with provider({"name": "list_folder", "arguments": '{"path": "."}'}, "Many modules.") as script:
-        said = heard("What is in the library?", args=["--tools"], env=script.env)
-    assert "→ list_folder(path='.')" in [each["text"] for each in of_kind(said, "note")]
-    assert [each["text"].strip() for each in of_kind(said, "answer")] == ["Many modules."]
-    listed = script.requests[-1]["messages"][-1]["content"].splitlines()
-    library = Path(json.__file__).parents[1]
-    modules = [f"{one.name} {one.stat().st_size}" for one in library.glob("*.py")]
-    assert [line for line in listed if not line.endswith("/")] == sorted(modules)
-    folders = {one.name for one in library.iterdir() if one.is_dir()}
-    unlisted = {"site-packages", "dist-packages", "__pycache__", "lib-dynload"}
-    assert {line[:-1] for line in listed if line.endswith("/")} == folders - unlisted
-
-
 def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     """The model writes the summary of `/compact` too, and its words stay out of the chat.
 
@@ -369,7 +354,7 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     ("args", "env", "said"),
     [
         (["--window", "-5"], {}, "is neither a number of tokens nor a share"),
-        (["--window", "9", "--tools"], {}, "no room for a conversation"),
+        (["--window", "9"], {}, "no room for a conversation"),
         (["--db", "nonsense"], {}, "no database URL"),
         (["--thread", ""], {}, "an id is empty"),
         ([], {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "my-own-model"}, "--window TOKENS"),

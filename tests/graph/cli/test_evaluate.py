@@ -18,7 +18,7 @@ from tests.graph.cli.replaying import one_line, run
 
 FIELDS = {
     *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
-    *("tokens_over_cap", "within_cap", "broken_pairs", "ci95", "rules"),
+    *("tokens_over_cap", "within_cap", "broken_pairs", "ci95"),
 }
 ONLINE_FIELDS = {
     *("policy", "window", "runs", "requests", "identifiers", "available", "calls", "ci95", "compactions"),
@@ -110,7 +110,7 @@ def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     words = " ".join(result.stdout.split())
     assert SAID in words
     assert "cap 50%: 1 runs, 1 cuts" in words
-    assert "policy recall bound 95 % calls rules used broken" in words
+    assert "policy recall bound 95 % calls used broken" in words
     assert all(name in words for name in ("faithful", "random exchanges", "trim_messages", "95 %"))
 
 

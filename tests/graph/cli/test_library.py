@@ -9,19 +9,10 @@ from langgraph_compaction.graph.lab.demo import library_tools as tools
 from langgraph_compaction.graph.lab.demo.library_tools import (
     ROOT,
     library_tools,
-    list_folder,
     parts_of,
     read_file,
     search,
 )
-
-
-def test_a_folder_lists_its_modules_and_packages() -> None:
-    """Files come with their sizes, folders with a slash; compiled and installed files are left out."""
-    listed = list_folder.invoke({}).splitlines()
-    assert f"argparse.py {Path(argparse.__file__).stat().st_size}" in listed
-    assert "asyncio/" in listed
-    assert not {"site-packages/", "__pycache__/"} & set(listed)
 
 
 @pytest.fixture
@@ -37,9 +28,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("small")
 def test_only_modules_and_packages_are_listed_and_searched() -> None:
-    """The tools neither list nor search other files, compiled files or installed packages."""
-    assert list_folder.invoke({}) == "a/\nb.py 5"
-    assert list_folder.invoke({"path": "a"}) == "a/c.py 17"
+    """The tools search no other files, compiled files or installed packages."""
     found = "2 files match wave\n2 matches, 1 parts: a/c.py\n1 matches, 1 parts: b.py"
     assert search.invoke({"pattern": "wave"}) == found
     assert search.invoke({"pattern": "storm"}) == "0 files match storm"

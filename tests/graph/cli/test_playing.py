@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.graph.lab.replay.recorded_model import USAGE_BIAS, Playback, RecordingEndedError, bias_of
+from langgraph_compaction.graph.lab.replay.recorded_model import Playback, RecordingEndedError
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired, schema_tokens
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
@@ -47,23 +46,6 @@ def test_a_recorded_tool_without_a_schema_takes_no_arguments() -> None:
     """A provider refuses a schema that is no object."""
     tools = Playback(Recording(name="r", messages=[], tools=[{"function": {"name": "now"}}])).tools()
     assert tools.tools_by_name["now"].tool_call_schema == {"type": "object", "properties": {}}
-
-
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        ({1: 120, 3: 152, 5: 184}, 2.0),
-        ({1: 120, 3: 152}, USAGE_BIAS),
-        ({}, USAGE_BIAS),
-        ({1: 9, 3: 8, 5: 7}, USAGE_BIAS),
-    ],
-    ids=["a line through three answers", "too few answers", "no usage", "usage that falls"],
-)
-def test_the_bias_is_the_slope_of_the_recorded_usage(usage: dict[int, int], expected: float) -> None:
-    """The provider's tokens over ours, whatever prompt and tools the recorded calls had besides."""
-    said = tuple(text_rounds(3, say="a question of", reply="an answer of"))  # 8 tokens each
-    recording = Recording(name="r", messages=said, usage=MappingProxyType(usage))
-    assert bias_of(recording, WORDS) == pytest.approx(expected)
 
 
 def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
@@ -162,53 +144,37 @@ def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> N
     assert (report.over_window_requests, report.flawless) == (2, False)
 
 
-@pytest.mark.parametrize(
-    ("slope", "usage_bias", "ratio"), [(2.0, True, 2.0), (1.5, True, 1.5), (0.5, True, 1.0), (2.0, False, 1.0)]
-)
-def test_the_model_reports_usage_in_the_tokens_of_the_recorded_provider(
-    player: Callable[..., Player], slope: float, usage_bias: bool, ratio: float
-) -> None:
-    """With `usage_bias`, the model multiplies the reported tokens by the recorded ratio, which is at least 1.
-
-    The ratio does not change the limit, the trigger and the sizes in the report.
-    """
-    told_so_far = [size + said for size, said in zip(SIZES, ANSWERS, strict=True)]
-    usage = {answer: int(slope * size) for answer, size in zip((2, 4, 6, 8, 10, 12), told_so_far, strict=True)}
+@pytest.mark.parametrize("bias", [1.0, 1.5, 2.0])
+def test_the_model_reports_usage_in_the_tokens_of_a_provider(player: Callable[..., Player], bias: float) -> None:
+    """The factor does not change the limit, the trigger and the sizes in the report."""
     states: list[dict[str, Any]] = []
-    recording = Recording(name="r", messages=told(3, 40), usage=MappingProxyType(usage))
-    report = player(recording, states.append, window="1000", usage_bias=usage_bias).play()
+    recording = Recording(name="r", messages=told(3, 40))
+    report = player(recording, states.append, window="1000", bias=bias).play()
     answers = [one.model_dump()["usage_metadata"] for one in states[-1]["messages"] if isinstance(one, AIMessage)]
     for part, sizes in (("input_tokens", SIZES), ("output_tokens", ANSWERS)):
-        assert [one[part] for one in answers] == pytest.approx([ratio * size for size in sizes], abs=0.5)
+        assert [one[part] for one in answers] == pytest.approx([bias * size for size in sizes], abs=0.5)
     assert all(one["total_tokens"] == one["input_tokens"] + one["output_tokens"] for one in answers)
     assert (report.limit, report.trigger, tuple(report.sizes)) == (1000, 800, SIZES)
 
 
-@pytest.mark.parametrize("slope", [0.5, 2.0])
-def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(
-    player: Callable[..., Player], slope: float
-) -> None:
-    """No request of a long turn exceeds the limit if the provider counts fewer or more tokens than the player."""
+def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(player: Callable[..., Player]) -> None:
+    """No request of a long turn exceeds the limit if the provider counts twice as many tokens."""
     messages: list[AnyMessage] = [SystemMessage("You read files."), HumanMessage("Go.")]
-    usage: dict[int, int] = {}
     for number in range(6):
         messages += [asks(f"c{number}", path=f"file-{number}.txt"), result(f"c{number}", "word " * 40)]
-        usage[len(messages) - 2] = int(slope * (18 + 50 * number))
     messages.append(AIMessage("done"))
-    recording = Recording(name="r", messages=tuple(messages), usage=MappingProxyType(usage))
-    report = player(recording, window="200", usage_bias=True).play()
+    report = player(Recording(name="r", messages=tuple(messages)), window="200", bias=2.0).play()
     assert (report.requests, report.turns, report.lost_messages, report.flawless) == (7, 1, 0, True)
     assert report.committed >= 1
     assert report.sizes[:3] == [12, 62, 112]
     assert report.max_request_tokens <= report.limit == 200
 
 
-def test_the_ratio_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
-    """The graph refuses an input over the limit before the model reports any usage, with and without the ratio."""
+def test_the_factor_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
+    """The graph refuses an input over the limit before the model reports any usage, with and without the factor."""
     messages = (user("word " * 296), AIMessage("a"), user("b"), AIMessage("c"), user("d"), AIMessage("e"))
-    recording = Recording(name="r", messages=messages, usage=MappingProxyType({1: 610, 3: 630, 5: 650}))
-    for usage_bias in (False, True):
-        report = player(recording, window="200", usage_bias=usage_bias).play()
+    for bias in (1.0, 2.0):
+        report = player(Recording(name="r", messages=messages), window="200", bias=bias).play()
         assert (report.turns, report.refused_turns, report.over_window_requests) == (3, 1, 0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.evaluation.policies import compacted as policy
-from langgraph_compaction.graph.lab.evaluation.scores import measured, task
+from langgraph_compaction.graph.lab.evaluation.scores import measured
 from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, SettingsError, compact_messages
@@ -124,9 +124,7 @@ def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float
     """On runs that no figure was chosen on; every context within its cap, every pair whole."""
     file = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")
     held_out = [one for one in read_recordings(file) if one.name.rpartition("#")[2] in HELD_OUT]
-    tasks = [
-        task(cut(one.name, cast("list[AnyMessage]", one.messages), 0.5), seed) for seed, one in enumerate(held_out)
-    ]
+    tasks = [cut(one.name, cast("list[AnyMessage]", one.messages), 0.5) for one in held_out]
     (row,) = measured(tasks, {"faithful": (policy(FAITHFUL),)}, [budget])
     assert row["runs"] == len(HELD_OUT)
     assert (row["within_cap"], row["broken_pairs"]) == (1.0, 0)
