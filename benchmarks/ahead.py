@@ -15,10 +15,10 @@ from typing import Any
 from unittest.mock import patch
 
 from langgraph_compaction.graph import create_compacting_agent
+from langgraph_compaction.graph.lab.comparison import COUNTER, run_of, through_the_graph
 from langgraph_compaction.graph.lab.evaluation.online import Online
 from langgraph_compaction.graph.lab.evaluation.online_scores import replayed
 from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.graph.lab.replay.online_runs import COUNTER, run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.recorded_run import Player
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
@@ -88,7 +88,7 @@ def main() -> None:
 
             with (
                 patch(f"{REPLAY}.recorded_run.create_compacting_agent", build),
-                patch(f"{REPLAY}.online_runs.Player", Counting),
+                patch("langgraph_compaction.graph.lab.comparison.Player", Counting),
                 patch.object(Preparations, "start", at_once),
                 patch.object(Preparations, "pace", lambda *_: USUAL_S),
             ):

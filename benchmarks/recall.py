@@ -22,6 +22,7 @@ from online_threads import long_threads, played_threads, with_bm25
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.search_index import INDEXES
+from langgraph_compaction.graph.lab.comparison import run_of, through_the_graph
 from langgraph_compaction.graph.lab.evaluation.online import DEPTH, Online, but_the_newest, turn_by_turn
 from langgraph_compaction.graph.lab.evaluation.policies import (
     COUNTER,
@@ -32,7 +33,6 @@ from langgraph_compaction.graph.lab.evaluation.policies import (
     trimmed,
 )
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
-from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.runtime.archive_quotation import found_for, passages_for

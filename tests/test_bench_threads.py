@@ -14,11 +14,11 @@ from prose import kept_prose, planted_prose, rows_of
 from sentences import CONSTRAINTS
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.graph.lab.comparison import run_of
 from langgraph_compaction.graph.lab.evaluation.online import READ, WRITE, Online, Run, turn_by_turn, uncompacted
 from langgraph_compaction.graph.lab.evaluation.policies import count, trimmed
 from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import Recording
-from langgraph_compaction.graph.lab.replay.online_runs import run_of
 from tests.histories import asks, result
 
 THINGS = ("teal", "navy", "coral", "amber", "ivory")

@@ -117,9 +117,7 @@ def _graph(screen: Screen, model: BaseChatModel, saver: SQLAlchemySaver, setting
     if isinstance(policy, Selective) and not real:
         known = policy.model_fields_set
         policy = policy.model_copy(update={name: value for name, value in ECHO.items() if name not in known})
-    return create_compacting_agent(
-        model, settings=settings.model_copy(update={"policy": policy}), checkpointer=saver
-    )
+    return create_compacting_agent(model, settings=settings.model_copy(update={"policy": policy}), checkpointer=saver)
 
 
 def _talk(screen: Screen, conversation: Conversation) -> None:

@@ -97,13 +97,6 @@ def evaluate(
             help="Sizes to compact to, as shares of the tokens of the first part, separated by commas.",
         ),
     ] = "0.1,0.25,0.5",
-    cut_at: Annotated[
-        str,
-        typer.Option(
-            "--cut",
-            help="Where to divide a conversation, as shares of its messages, separated by commas.",
-        ),
-    ] = "0.5",
     online: Annotated[
         bool,
         typer.Option("--online", help="Run whole conversations turn by turn, and measure availability and cost."),
@@ -142,7 +135,7 @@ def evaluate(
 ) -> None:
     """Measure, without a model, which facts of recorded conversations each preset keeps.
 
-    The command divides each conversation into two parts, and compacts the first part to the sizes of --budget. It
+    The command divides each conversation in its middle, and compacts the first part to the sizes of --budget. It
     then counts the identifiers in the result that the tool calls of the second part need. For comparison, it does the
     same with `trim_messages` and with randomly chosen exchanges.
 
@@ -155,8 +148,7 @@ def evaluate(
         raise SettingsError(f"--out: {out} is none of {', '.join(SUFFIXES)}")
     own = load_user_parts(use) if use else UserParts()
     chosen = _chosen([name.strip() for name in preset.split(",")], own)
-    windows = _split("--window", window, tokens_or_share)
-    cuts, budgets = _split("--cut", cut_at, share), _split("--budget", budget, share)
+    windows, budgets = _split("--window", window, tokens_or_share), _split("--budget", budget, share)
     recordings = [recording for file in files or () for recording in read_recordings(file)]
     recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
     if not recordings:
@@ -165,7 +157,7 @@ def evaluate(
         with progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as show:
             rows = list(compare(recordings, chosen, windows, own=own, seen=show))
     else:
-        rows = _measure(_cut(recordings, cuts), chosen, own, budgets)
+        rows = _measure(_cut(recordings), chosen, own, budgets)
     if as_json:
         print_json({**row, "note": SAID} for row in rows)
     else:
@@ -209,13 +201,9 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
         return found
 
 
-def _cut(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Cut]:
-    """Cut each recorded run after each of these shares of its messages; leave out cuts before the first message."""
-    runs = [
-        cut(recording.name, cast("Sequence[AnyMessage]", recording.messages), share)
-        for recording in recordings
-        for share in shares
-    ]
+def _cut(recordings: Sequence[Recording]) -> list[Cut]:
+    """Cut each recorded run in its middle; leave out runs with nothing before the cut."""
+    runs = [cut(one.name, cast("Sequence[AnyMessage]", one.messages), 0.5) for one in recordings]
     if not any(run.old for run in runs):
         raise SettingsError("the conversations are too short to be cut: nothing stands before the cut")
     return [run for run in runs if run.old]

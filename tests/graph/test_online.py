@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
+from langgraph_compaction.graph.lab.comparison import run_of, through_the_graph
 from langgraph_compaction.graph.lab.evaluation.online import (
     BASELINES,
     OUTPUT,
@@ -26,7 +27,6 @@ from langgraph_compaction.graph.lab.evaluation.online import (
 from langgraph_compaction.graph.lab.evaluation.online_scores import POINTS, replayed
 from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
-from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.gate.reply_checks import Reply

@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.lab import compare
+from langgraph_compaction.graph.lab.comparison import run_of
 from langgraph_compaction.graph.lab.evaluation.scores import SAID
 from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.graph.lab.replay.online_runs import run_of
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from tests.graph.cli.replaying import one_line, run
 
@@ -201,7 +201,6 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     ("args", "said"),
     [
         (("--budget", "0.25,2"), "is no share"),
-        (("--cut", "half"), "is neither a number of tokens nor a share"),
         (("--online", "--window", "half"), "is neither a number of tokens nor a share"),
         (("--out", "a.pdf"), "is none of"),
     ],

@@ -1,21 +1,47 @@
-"""Plays recordings through the real graph, whose settings are the policies of the online evaluation."""
+"""Compare policies on recorded conversations that are played whole through the graph, turn by turn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
-from ..evaluation.online import Online, PlayedRun, Run
-from ..recordings import Recording
-from .recorded_model import Playback
-from .recorded_run import Options, Player, schema_tokens, schemas_of
-from .user_parts import UserParts
+from .evaluation.online import BASELINES, Online, PlayedRun, Run
+from .evaluation.online_scores import replayed
+from .evaluation.policies import COUNTER
+from .recordings import Recording
+from .replay.recorded_model import Playback
+from .replay.recorded_run import Options, Player, schema_tokens, schemas_of
+from .replay.user_parts import UserParts
 
-COUNTER = tiktoken_counter()
+
+def compare(
+    recordings: Sequence[Recording],
+    policies: Mapping[str, CompactionSettings],
+    windows: Sequence[float],
+    *,
+    own: UserParts | None = None,
+    seen: Callable[[], None] = lambda: None,
+) -> Iterator[dict[str, Any]]:
+    """Yield a row of figures for each window and policy; summaries are extracted without a model.
+
+    A window is a number of tokens (an int), or a share of a recording's own tokens (a float), to which its system
+    messages and tools are added. Beside the policies, which are settings by name, the rows hold "no compaction",
+    "trim_messages" and "random exchanges". `own` holds the functions that settings name, and `seen` is called after
+    each recording of a row, to show the progress.
+
+    Figures: `available` (share of the identifiers that calls need and the requests hold), `calls` (share of the calls
+    with all of theirs), `compactions` (of a recording), `tokens_sent` and `cost` (both divided by those without
+    compaction), `prefix_reuse` (share of the tokens that a cache holds), `over_window` (share of the requests over
+    the limit, or never sent), `extra_calls` (of a summarizer), `ci95` (bootstrap intervals over the recordings) and
+    `course` (tokens and cost over the requests). Raise `SettingsError` for a window without room for a message.
+    """
+    parts = own or UserParts()
+    ours = {name: (through_the_graph(settings, recordings, parts),) for name, settings in policies.items()}
+    every: dict[str, Sequence[Online]] = {**ours, **BASELINES}
+    yield from replayed([run_of(one) for one in recordings], every, windows, seen=seen)
 
 
 def run_of(recording: Recording) -> Run:
