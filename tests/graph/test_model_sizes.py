@@ -148,7 +148,7 @@ def test_a_window_larger_than_the_models_own_is_told_once(caplog: pytest.LogCapt
     """With what to do; the window of a preset is none that a person chose."""
     given = [(claude(), {"context_window": 1_000_000}), (gpt("gpt-4"), {"preset": "recent_rounds"})]
     for model, chosen in given:
-        settings = CompactionSettings(confirmation_unavailable="proceed", **chosen)
+        settings = CompactionSettings(**chosen)
         dependencies_of(create_compacting_agent(model, settings=settings)).sizes()
     told = [record.getMessage() for record in caplog.records if "context_window" in record.getMessage()]
     assert len(told) == 1

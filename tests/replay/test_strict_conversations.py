@@ -157,7 +157,7 @@ def commits(built: Any) -> int:
 
 def sized(preset: Any, **options: Any) -> CompactionSettings:
     """Settings for a small window."""
-    return CompactionSettings(preset=preset, context_window=WINDOW, output_reserve=0, summary_backoff_s=0, **options)
+    return CompactionSettings(preset=preset, context_window=WINDOW, output_reserve=0, **options)
 
 
 DOORS = {"agent": agent, "middleware": middleware, "graph": graph}
