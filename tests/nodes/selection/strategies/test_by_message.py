@@ -16,7 +16,15 @@ from langgraph_compaction.nodes.selection.strategies.key_events import is_key
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, histories, meta, result, text_rounds, tool_blocks
-from tests.nodes.selection.strategies.selecting import LONG, dropped, selected, selector, taken, talk
+from tests.nodes.selection.strategies.selecting import (
+    LONG,
+    choices,
+    dropped,
+    selected,
+    selector,
+    taken,
+    talk,
+)
 
 AND = " and" * 60
 """Makes what a person says no short input."""
@@ -216,6 +224,14 @@ def test_of_a_round_that_is_too_large_less_is_kept() -> None:
     messages = [HumanMessage("now?"), *tool_blocks(9, content="word " * 100)]
     demand = Demand(before=10**9, ceiling=700, aim=700, summary=0)
     assert taken(messages, demand, preset="recent_rounds").drop == frozenset(range(1, 9))
+
+
+def test_a_skill_that_the_model_has_not_read_yet_stays() -> None:
+    """Whatever the rule of its type says."""
+    skill = HumanMessage("text", additional_kwargs={"compaction": {"kind": "skill_prompt", "is_meta": True}})
+    messages: list[AnyMessage] = [HumanMessage("u"), skill, asks("a"), result("a"), skill]
+    left = [choice.drop for choice in choices("typed_rules", messages, preset="typed_rules")]
+    assert left == [frozenset({1})]
 
 
 SMALL: dict[str, Any] = {
