@@ -91,11 +91,18 @@ def _check_changed(before: Sequence[AnyMessage], kept: dict[int, AnyMessage], *,
     """Only tool blocks, and the input `shortened`, may be shortened; calls keep ids and names."""
     in_blocks = {i for start, results in pairs(before)[0] for i in (start, *results)}
     for index, message in kept.items():
-        if message != before[index]:
+        if as_said(message) != as_said(before[index]):
             clipped = index == shortened and _mark(message, "clipped")
             assert index in in_blocks or clipped, f"{message.id} was changed and belongs to no tool block"
             assert _call_names(message) == _call_names(before[index]), f"{message.id} makes other calls"
             assert _tool_call_id(message) == _tool_call_id(before[index]), f"{message.id} answers another call"
+
+
+def as_said(message: AnyMessage) -> AnyMessage:
+    """Return the message without the mark that the history before it has changed, which changes nothing else."""
+    kwargs = dict(message.additional_kwargs)
+    mark = {key: value for key, value in (kwargs.pop("compaction", None) or {}).items() if key != "history_changed"}
+    return message.model_copy(update={"additional_kwargs": {**kwargs, **({"compaction": mark} if mark else {})}})
 
 
 def pairs(messages: Sequence[AnyMessage]) -> tuple[list[Block], list[int]]:

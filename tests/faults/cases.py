@@ -238,7 +238,7 @@ def chosen_settings(draw: st.DrawFn) -> CompactionSettings:
         **GENERAL,
         **SELECTIVE,
     }
-    return CompactionSettings(trigger_ratio=trigger, **_FIXED, **draw(st.fixed_dictionaries(fields)))
+    return settings(trigger_ratio=trigger, **_FIXED, **draw(st.fixed_dictionaries(fields)))
 
 
 @st.composite

@@ -173,8 +173,10 @@ class Stage:
         answer = AIMessage("ok") if reply is None else reply.given(received)
         if self.case.reports is None or not isinstance(answer, AIMessage):
             return answer
-        self.scale = self.case.reports
-        return usage(answer, *(math.ceil(tokens * self.scale) for tokens in (counted, WORDS.message(answer))))
+        reported, said = (math.ceil(tokens * self.case.reports) for tokens in (counted, WORDS.message(answer)))
+        if reported + said <= (self.case.settings.context_window or math.inf):  # nothing is learned from any other
+            self.scale = self.case.reports
+        return usage(answer, reported, said)
 
     def turn(self, number: int, turn: NodeContext) -> str:
         """Play one turn; return how it ended."""

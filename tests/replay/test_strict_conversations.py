@@ -32,6 +32,7 @@ from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes import compact_messages, render
 from tests.full import part
 from tests.replay.strict_server import StrictServer, strict_server
+from tests.settings import settings as of_flat_names
 
 WINDOW, TURNS, STEPS = 2_500, 2, 7
 PROMPT = "You audit containers. Look up each one with the tool."
@@ -259,7 +260,7 @@ def test_an_answer_to_a_quotation_of_the_archive_is_not_bound_to_it(door: str) -
     """The next request holds the answer, but not the quotation."""
     client, plays, options = CHECKS_HISTORY
     with strict_server(STEPS, **plays) as strict:
-        settings = CompactionSettings(context_window=100_000, auto_recall=True, facts_share=0)
+        settings = of_flat_names(context_window=100_000, auto_recall=True, facts_share=0)
         built = DOORS[door](client(strict, stream=False, **options), settings, InMemorySaver())
         built.invoke({"messages": "The wifi password of the harbor office is tulip-77."}, THREAD)
         drive(built, turns=range(1))

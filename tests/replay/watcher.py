@@ -15,7 +15,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model
-from tests.invariants import check_transition, is_summary
+from tests.invariants import as_said, check_transition, is_summary
 
 State = dict[str, Any]
 COMMITTED = {"committed", "degraded_deterministic"}
@@ -137,7 +137,7 @@ class Watcher:
 
     def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
         there = {message.id: message for message in new}
-        left = {dumps(m) for m in old if there.get(m.id) != m}
+        left = {dumps(m) for m in old if m.id not in there or as_said(there[m.id]) != as_said(m)}
         with self.records.database.read() as conn:
             thread = self.records.store.find(conn, self.thread, lock=False)
             assert thread is not None, "the thread is not known"

@@ -9,6 +9,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import ReserveTokens, UsedRatio
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, most_pinned, sizes_of
 from langgraph_compaction.nodes.errors import SettingsError
+from tests.settings import settings as of_flat_names
 
 WINDOWS = st.integers(4_000, 2_000_000)
 RATIOS = st.floats(0.51, 1)
@@ -18,7 +19,7 @@ RESERVES = st.none() | st.floats(0, 0.9)
 
 def sizes(window: int, *, fixed: int = 0, max_tokens: int | None = None, **chosen: float | None) -> Sizes:
     """Return the sizes of a call with these settings."""
-    return sizes_of(CompactionSettings.model_validate(chosen), window=window, fixed=fixed, max_tokens=max_tokens)
+    return sizes_of(of_flat_names(**chosen), window=window, fixed=fixed, max_tokens=max_tokens)
 
 
 @pytest.mark.parametrize(
