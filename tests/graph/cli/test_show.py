@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.output import format_time, message_line
-from langgraph_compaction.nodes.config.policies import Preset
+from langgraph_compaction.nodes.config.policies import Preset, Selective
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import (
@@ -27,7 +27,7 @@ from tests.graph.harness import (
     values,
 )
 
-CLIPS = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
+CLIPS: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
 WINDOW = 4_000
 CONFIGURED = "context_compaction:\n" + "".join(
     f"  {name}: {value}\n" for name, value in {**SMALL, "context_window": WINDOW, "trigger_ratio": 0.99}.items()
@@ -237,6 +237,9 @@ def talked(db: str, prompt: str | None) -> Any:
 def test_it_says_what_the_function_says(db: str, config: str, preset: Preset | None, prompt: str | None) -> None:
     """From the checkpoint alone: the prompt's size and the provider's own counting are in the thread's state."""
     graph = talked(db, prompt)
+    if preset is not None:  # the settings of another policy do not go with it
+        shared = [line for line in CONFIGURED.splitlines() if not line.startswith("  dialogue_")]
+        Path(config).write_text("\n".join(shared), encoding="utf-8")
     seen, named = CompactionThread(graph, CONFIG).preview(preset), [] if preset is None else ["--preset", preset]
     (told,) = lines("show", "--preview", THREAD, "--db", db, "--config", config, *named)
     assert not seen.reason
@@ -281,7 +284,9 @@ def test_what_would_be_shortened_is_shown(growing: Any, db: str, config: str) ->
     """Under a heading of its own."""
     clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
     Path(config).write_text(CONFIGURED + clips, encoding="utf-8")
-    seen = CompactionThread(growing, CONFIG).preview(settings=CLIPS)
+    seen = CompactionThread(growing, CONFIG).preview(
+        settings={"policy": Selective(**CLIPS, dialogue_rounds_keep_min=2, dialogue_beyond_keep=0)}
+    )
     shown = call("show", "--preview", THREAD, "--db", db, "--config", config, width=60).stdout.splitlines()
     assert shown[shown.index("would be shortened: 1 messages") + 1 :] == [
         message_line(old, whole=False).plain for old, _ in seen.clipped
