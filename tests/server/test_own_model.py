@@ -103,7 +103,7 @@ SYSTEMS = {
     "selective": (talk(108_000), {}, "precheck"),
     "typed_rules": (talk(90_000), {}, "check"),
     "progressive": (talk(2_000), {"calls": 199}, "model_calls"),
-    "layered_defence": (talk(95_000), {}, "input"),
+    "layered_defence": (talk(118_000), {}, "input"),
     "recent_rounds": (talk(108_000), {}, "input"),
 }
 """For each system's preset: a conversation, what the state knows beside it, and the trigger that fires."""
