@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.output import format_time, message_line
-from langgraph_compaction.nodes.config.policies import Preset, Selective
+from langgraph_compaction.nodes.config.policies import Preset
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import (
@@ -278,19 +278,6 @@ def test_a_window_is_all_it_needs(growing: Any, db: str) -> None:
     assert shown.startswith(
         f"nothing would be done: {CompactionThread(growing, short).preview().reason}; the request holds "
     )
-
-
-def test_what_would_be_shortened_is_shown(growing: Any, db: str, config: str) -> None:
-    """Under a heading of its own."""
-    clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
-    Path(config).write_text(CONFIGURED + clips, encoding="utf-8")
-    seen = CompactionThread(growing, CONFIG).preview(
-        settings={"policy": Selective(**CLIPS, dialogue_rounds_keep_min=2, dialogue_beyond_keep=0)}
-    )
-    shown = call("show", "--preview", THREAD, "--db", db, "--config", config, width=60).stdout.splitlines()
-    assert shown[shown.index("would be shortened: 1 messages") + 1 :] == [
-        message_line(old, whole=False).plain for old, _ in seen.clipped
-    ]
 
 
 @pytest.mark.parametrize(
