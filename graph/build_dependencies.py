@@ -59,7 +59,7 @@ def build_dependencies(
     This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
     counter, summarizer = counter_of(given.get("token_counter")), given.get("summarizer")
-    writer = summarizer if summarizer in ("model", "digest") else None
+    writer = summarizer if isinstance(summarizer, str) and summarizer in ("model", "digest") else None
     return Dependencies(
         settings=settings,
         records=records,

@@ -38,7 +38,6 @@ MOST = 8_000
 GIVEN_AS_ARGUMENT = {
     "nodes/testing.py",  # the pattern of a test, in the words of the test
     "graph/lab/demo/library_tools.py",  # the pattern that the demonstration asks for, searched in Python's library
-    "graph/lab/demo/scripted_reader.py",  # the same pattern
 }
 
 MAKERS: dict[str, Callable[[], Any]] = {

@@ -22,6 +22,7 @@ from ..lab import Recording, read_recordings
 from ..lab.replay.recorded_run import Options, Player
 from ..lab.replay.replay_report import Report
 from ..lab.replay.user_parts import UserParts, load_user_parts
+from ..window_text import tokens_or_share
 from .options import Config, settings_of
 from .output import Output, cells, complain, make_table, print_text, progress, words
 
@@ -73,6 +74,7 @@ def replay(
     The exit code is 1 if a request was invalid or over the limit, if a message was lost, or if a conversation did not
     fit into the window.
     """
+    tokens_or_share(window)  # what is none is an error of the command, not of a recording
     recordings = read_recordings(file)
     names = [None] if preset is None else [name.strip() for name in preset.split(",")]
     chosen = [settings_of(config, preset=name) for name in names]

@@ -87,7 +87,7 @@ def threads(
         right=[heading for heading in used if heading not in _LEFT],
     )
     if "thread" in used:
-        table.columns[0].min_width = min(_UUID_CHARS, max(len(row["thread_id"]) for row in rows))
+        table.columns[0].min_width = min(_UUID_CHARS, max(len(str(row["thread_id"])) for row in rows))
     for row in rows:
         table.add_row(*cells(*(cell(row) for cell in used.values())))
     print_table(table, "There are no threads." if thread is None else "It has no checkpoints.")

@@ -197,10 +197,13 @@ class CompactionSettings(Frozen):
 
         So a strategy finds the settings of the policy that it belongs to, also where another policy names it.
         """
-        return self.policy if isinstance(self.policy, kind) else _usual(kind)
+        policy: Policy = self.policy
+        return policy if isinstance(policy, kind) else _usual(kind)
 
 
-_usual: Any = cache(lambda kind: kind())
+@cache
+def _usual(kind: type[P]) -> P:
+    return kind()
 
 
 def renamed(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ Models up to Claude 4 check no history. With `thinking={"type": "enabled"}` they
 the unfinished turn instead (`opens_with_thinking`).
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from .message_marks import MARK, marks
 
@@ -23,7 +24,7 @@ HISTORY_CHANGED = "history_changed"
 REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
 """Types of the content blocks that hold a model's reasoning."""
 
-_UP_TO_CLAUDE_4 = re.compile(r"claude-(?:3|[a-z]+-4)(?!\d)")
+_UP_TO_CLAUDE_4 = Pattern(r"claude-(?:3|[a-z]{1,20}-4)(?!\d)")
 _STORED_RESPONSE = "resp_"
 """Beginning of the `response_metadata["id"]` of an answer that the provider has stored."""
 

@@ -36,7 +36,7 @@ _HIT = Pattern(r"^(\d++) matches, (\d++) parts: (\S++)$", MULTILINE)
 _CLIPPED = Pattern(r"\n\[TRUNCATED original~\d{1,15} tokens\]$")
 _TEST = Pattern(r"(?:^|/)(?:tests?|test_\w{1,60}|\w{1,60}_tests?)(?:/|\.py$)")
 _TICKET = Pattern(r"\bticket ([A-Z]++-\d+)")
-_MODULE = Pattern(r"\b[\w/]++\.py\b")
+_MODULE = Pattern(r"(?<![\w/])[\w/]++\.py\b")
 
 
 def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:

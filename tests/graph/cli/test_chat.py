@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db import schema, tables
 from langgraph_compaction.graph.cli.chat import explain
 from langgraph_compaction.graph.cli.chat_screens import JsonLines, Terminal, describe
 from langgraph_compaction.graph.cli.confirmation_answers import answer_of
@@ -247,7 +247,7 @@ def test_a_real_model_streams_through_the_agent() -> None:
         "type": "gauge",
         "tokens": 23,
         "trigger": 4000,
-        "limit": 4500,
+        "limit": 5000,
         "window": 5000,
     }
     assert script.requests[0]["stream"]
@@ -380,7 +380,7 @@ def test_a_database_that_cannot_be_used_is_told_before_the_chat_begins(tmp_path:
     (line,) = result.stdout.splitlines()
     assert json.loads(line) == {
         "type": "error",
-        "text": "the database has version 99 of the tables and this code knows 1; "
+        "text": f"the database has version 99 of the tables and this code knows {schema.VERSION}; "
         "update langgraph-compaction, or use another database",
     }
 
