@@ -27,7 +27,7 @@ def settings(small: Mapping[str, Any] = MappingProxyType({}), **given: Any) -> C
         return CompactionSettings(**{**below, **given, "preset": values["name"]})
     kind = type("Changed", (POLICIES[values["name"]],), {"__module__": __name__, **changed})
     shared = {n: value for n, value in {**below, **given}.items() if n in CompactionSettings.model_fields}
-    policy = kind(**{n: value for n, value in below.items() if n in own}, **values)
+    policy = kind(**{**{n: value for n, value in below.items() if n in own}, **values})
     return CompactionSettings(**{**shared, "preset": values["name"], "policy": policy})
 
 

@@ -354,7 +354,6 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
     ("args", "env", "said"),
     [
         (["--window", "-5"], {}, "is neither a number of tokens nor a share"),
-        (["--window", "9"], {}, "no room for a conversation"),
         (["--db", "nonsense"], {}, "no database URL"),
         (["--thread", ""], {}, "an id is empty"),
         ([], {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "my-own-model"}, "--window TOKENS"),
