@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.env import get_runtime_environment
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.types import Command
@@ -34,6 +35,8 @@ from tests.graph import harness
 from tests.graph.harness import CONFIG, NEAR, SUMMARY, Drive, calm, ended, full, said, verdicts
 from tests.graph.middleware import agents
 from tests.graph.test_prepared import BEYOND
+
+get_runtime_environment()  # LangChain asks the system once, which would block the event loop of the first test
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
 SECRET = "sk-secret"  # noqa: S105 - what an exception might quote
