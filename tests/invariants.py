@@ -75,7 +75,8 @@ def _check_protected(
     if newest is not None and not input_may_leave:
         protected.append(newest)
     for index in protected:
-        assert kept.get(index) == before[index], f"{before[index].id} was protected and is gone or changed"
+        same = index in kept and as_said(kept[index]) == as_said(before[index])
+        assert same, f"{before[index].id} was protected and is gone or changed"
     if newest is not None and not any(isinstance(m, AIMessage) for m in before[newest:]):
         assert newest in kept, "an input that the model has not read is gone"
 
