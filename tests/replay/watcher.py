@@ -176,7 +176,7 @@ def check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
     summary = next((place for place, message in enumerate(new) if message.id not in before), None)
     first = next((place for place, message in enumerate(old) if message.id not in after), None)
     if first is None:
-        first = next((place for place, message in enumerate(old) if after.get(message.id) != message), None)
+        first = next((n for n, m in enumerate(old) if m.id not in after or as_said(after[m.id]) != as_said(m)), None)
         first = _called_at(old, first)
     assert summary is None or summary == first, f"the summary stands at {summary}, not at {first}"
 
