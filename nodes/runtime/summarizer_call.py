@@ -90,11 +90,16 @@ class SummarizerCall:
         with span("compaction.summary", {"compaction.summarizer": self.summarizer.name}):
             try:
                 reply = yield from self._run(limits)
-            finally:
-                annotate({"compaction.summary_calls": len(self.calls)})
-                record("summary.duration", perf_counter() - began, {"summarizer": self.summarizer.name})
+            except Exception:
+                self._tell(began)
+                raise
+            self._tell(began)
             _measure(reply)
             return reply
+
+    def _tell(self, began: float) -> None:
+        annotate({"compaction.summary_calls": len(self.calls)})
+        record("summary.duration", perf_counter() - began, {"summarizer": self.summarizer.name})
 
     def _run(self, limits: CallLimits) -> Effects[Reply]:
         if is_deterministic(self.summarizer):

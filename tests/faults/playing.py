@@ -19,7 +19,7 @@ from langgraph.types import Command, Overwrite
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import CompactionError, CompactionSettings
+from langgraph_compaction.nodes import CompactionError, CompactionSettings, RequestError
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
@@ -291,6 +291,7 @@ class Stage:
             and (system + self.overhead) * max(1.0, self.scale) >= self.limit,
             "MessageRefusedError": isinstance(error, MessageRefusedError)
             and (self.case.settings.on_refusal == "raise" or self.failed["archive"] or self.case.redact == "failing"),
+            "RequestError": isinstance(error, RequestError) and waits(messages),
             "DiskFullError": isinstance(error, DiskFullError) and self.failed["recall"] and self._unproven(messages),
             "ContextExhaustedError": isinstance(error, ContextExhaustedError) and self._exhausted(messages),
         }

@@ -167,7 +167,8 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
         calls = isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls)
         dialogue = message.type in ("human", "ai") and not calls
         if dialogue and not is_summary(message):
-            assert left.get(message.id) == message, f"{message.id} stood in the last {floor} rounds"
+            stays = message.id in left and as_said(left[message.id]) == as_said(message)
+            assert stays, f"{message.id} stood in the last {floor} rounds"
 
 
 def check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
