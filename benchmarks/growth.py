@@ -32,8 +32,7 @@ from langgraph_compaction.nodes.conversation.tokens import (
     tiktoken_counter,
 )
 from langgraph_compaction.nodes.digest.digest import digest, weighted_entries
-from langgraph_compaction.nodes.gate.reply_checks import Free, Reply, summary_text
-from langgraph_compaction.nodes.gate.too_little_content import is_too_short
+from langgraph_compaction.nodes.gate.reply_checks import Reply, mismatch, summary_text
 from langgraph_compaction.nodes.providers.error_kind import classify
 from langgraph_compaction.nodes.providers.overflow import overflow_sizes
 from langgraph_compaction.nodes.selection.compaction_marker import remove_marker
@@ -229,7 +228,7 @@ def compacting(role: str, **settings: Any) -> Callable[[str], object]:
 COUNTER = approximate_counter()
 GOOD_TEXT = "The user asked 30 questions. The assistant answered each of them."
 GOOD = f"<summary>{GOOD_TEXT}</summary>"
-ONCE = CompactionSettings(summary_retries=0)
+ONCE = CompactionSettings(summary_retries=0, summary_backoff_s=0)
 
 
 def replying(reply: Callable[[str], str]) -> Callable[[str], object]:
@@ -262,8 +261,11 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "compaction, bare reply": replying(lambda text: text),
     "compaction, by a model": compacting("user", summarizer=ScriptedModel(replies=[GOOD])),
     "gate, tags": lambda text: summary_text(Reply(content=f"<summary>{text}</summary>")),
-    "gate, free": lambda text: summary_text(Reply(content=text, contract=Free())),
-    "gate, length": lambda text: (is_too_short("It was done.", text), is_too_short(text, "a b c")),
+    "gate, free": lambda text: summary_text(Reply(content=text)),
+    "gate, shared words": lambda text: (
+        mismatch("It was done.", conversation=text),
+        mismatch(text, conversation=text),
+    ),
     "summary format": lambda text: [one.read(one.written(text)) for one in FORMATS.values()],
     "pins": lambda text: pins_in(HumanMessage(f"<Pin>x</Pin>{text}")),
     "marker": lambda text: remove_marker(AIMessage(f"{text}[[compact]]"), "[[compact]]"),

@@ -25,7 +25,7 @@ from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
-from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+from langgraph_compaction.nodes.summary.summarizers import AcceptSummary, summarizer_of
 
 from .chat_model import named_model
 
@@ -36,6 +36,7 @@ class Given(TypedDict, total=False):
     summarizer: Summarizer | Model | str | None
     fallback_summarizers: Sequence[Summarizer | Model]
     redact: Redaction | Callable[[str], str] | None
+    accept_summary: AcceptSummary | None
     strategies: Mapping[str, Strategy] | None
     triggers: Mapping[str, OwnTrigger] | None
     key_information: KeyInformationArgument
@@ -69,6 +70,7 @@ def build_dependencies(
         summary_model=summary_model,
         fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),
+        accept_summary=given.get("accept_summary"),
         strategies=with_own(given.get("strategies")),
         triggers=given.get("triggers") or {},
         key_information=providers_of(given.get("key_information")),

@@ -32,6 +32,7 @@ from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
+from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
@@ -56,6 +57,7 @@ def create_compacting_agent(
     summarizer: Summarizer | Model | str | None = None,
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
+    accept_summary: AcceptSummary | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
     key_information: KeyInformationArgument = None,
@@ -76,6 +78,8 @@ def create_compacting_agent(
       model of the call) or "digest" (extraction without a model); without it the policy decides.
       `fallback_summarizers` are called in turn if the summarizer fails; the digest is the last resort.
     - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
+    - `accept_summary`: a function that is given a model's summary and the messages that it replaces, and returns
+      whether the summary is used. Without it, a summary that shares no words with these messages is rejected;
       `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
     - `strategies`, `triggers`: functions of the application, keyed by the names that the settings use.
     - `key_information`: providers of text that each summary carries; functions by name, or objects such as
@@ -106,6 +110,7 @@ def create_compacting_agent(
         summarizer=summarizer,
         fallback_summarizers=fallback_summarizers,
         redact=redact,
+        accept_summary=accept_summary,
         strategies=strategies,
         triggers=triggers,
         key_information=key_information,
@@ -126,6 +131,7 @@ def create_compaction_graph(
     summarizer: Summarizer | Model | str | None = None,
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
+    accept_summary: AcceptSummary | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
     key_information: KeyInformationArgument = None,
@@ -151,6 +157,7 @@ def create_compaction_graph(
         summarizer=summarizer,
         fallback_summarizers=fallback_summarizers,
         redact=redact,
+        accept_summary=accept_summary,
         strategies=strategies,
         triggers=triggers,
         key_information=key_information,

@@ -56,6 +56,7 @@ from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import CompactionChannel, merge
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
+from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
@@ -135,6 +136,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         summarizer: Summarizer | Model | str | None = None,
         fallback_summarizers: Sequence[Summarizer | Model] = (),
         redact: Redaction | Callable[[str], str] | None = None,
+        accept_summary: AcceptSummary | None = None,
         strategies: Mapping[str, Strategy] | None = None,
         triggers: Mapping[str, OwnTrigger] | None = None,
         key_information: KeyInformationArgument = None,
@@ -159,6 +161,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             summarizer=summarizer,
             fallback_summarizers=fallback_summarizers,
             redact=redact,
+            accept_summary=accept_summary,
             strategies=strategies,
             triggers=triggers,
             key_information=key_information,

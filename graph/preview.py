@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.collect_key_information import foreseen
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
-from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, rules_beside
+from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, words_beside
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.state import with_ids
@@ -119,7 +119,7 @@ def call_on(
 def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
     """Return what a compaction of these messages would do at this level of the fallback chain."""
     chosen, before = call.settings, call.meter.request(messages)
-    pins, rules = call.pinned_texts(messages), rules_beside(call, messages)
+    pins, words = call.pinned_texts(messages), words_beside(call, messages)
 
     def demanded(texts: Mapping[str, str]) -> Demand:
         return demand(
@@ -130,7 +130,7 @@ def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Previ
             pins=pins,
             key_information=texts,
             extracted=level.is_deterministic,
-            rules=rules,
+            words=words,
         )
 
     proposal = foreseen(call, messages, level, demanded)

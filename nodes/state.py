@@ -112,9 +112,6 @@ class Draft(TypedDict):
     """Whether the rollback could not read the snapshot. The next check reads it again, whoever owns the draft."""
     prepared: NotRequired[str]
     """Id of the preparation whose choice and summary the draft uses."""
-    used: NotRequired[list[str]]
-    """Identifiers, values and rules of the removed messages that were used after the preparation and that its summary
-    does not state."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]

@@ -115,7 +115,6 @@ def _summary_parts(context: NodeContext, draft: Draft, listed: ListedSentences =
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", context.sizes.limit),
         key_information=draft.get("key_information"),
-        used=draft.get("used", ()),
         listed=listed,
     )
 

@@ -6,7 +6,6 @@ import pkgutil
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from langgraph_compaction import checkpoint, graph, nodes
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MATCHED_CHARS, SEARCHED_CHARS, Anchored, Pattern
 from langgraph_compaction.graph.lab.evaluation.survival import holds
 from langgraph_compaction.nodes.config.summary_format import FORMATS
-from langgraph_compaction.nodes.digest.cue_words import SPACED, UNSPACED, Cues
-from langgraph_compaction.nodes.digest.languages import cue
 from langgraph_compaction.nodes.selection.compaction_marker import remove_marker
 from langgraph_compaction.nodes.selection.strategies.adaptive import task_type
 from langgraph_compaction.nodes.text.quoting import between_tags
@@ -41,9 +38,6 @@ GIVEN_AS_ARGUMENT = {
 }
 
 MAKERS: dict[str, Callable[[], Any]] = {
-    "nodes/digest/languages.py": lambda: [
-        cue(language, kind.name) for language in (*SPACED, *UNSPACED) for kind in fields(Cues)
-    ],
     "nodes/text/quoting.py": lambda: between_tags("<a.b*>x</a.b*>", "a.b*"),
     "nodes/config/summary_format.py": lambda: [one.read(one.written("&lt;")) for one in FORMATS.values()],
     "nodes/selection/compaction_marker.py": lambda: remove_marker(AIMessage("[[a*]]"), "[[a*]]"),
@@ -110,7 +104,7 @@ def every_pattern() -> list[Pattern | Anchored]:
 def test_every_pattern_is_linear() -> None:
     """Whatever the text, a start of a match takes a bounded number of steps."""
     made = every_pattern()
-    assert len({repr(one) for one in made}) > 130
+    assert len({repr(one) for one in made}) > 100
     assert {repr(one): cost(one) for one in made if cost(one) > MOST} == {}
 
 
@@ -169,14 +163,14 @@ def test_small_letters_are_searched_for_the_same() -> None:
     words = sorted(piece for piece in pieces if re.fullmatch(r"[A-Za-z' ]{2,}", piece))
     draw = random.Random(5)  # noqa: S311 - a test can be repeated
     texts = [draw.choice((str.upper, str.lower, str.title))(" ".join(draw.sample(words, 8))) for _ in range(900)]
-    assert len(made) > 100
+    assert len(made) > 40
     matching = set[str]()
     for name, one in made.items():
         found = [one.search(text) is not None for text in texts]
         assert [one.occurs_in(text) for text in texts] == found, name
         if any(found):
             matching.add(name)
-    assert len(matching) > 60
+    assert len(matching) > 10
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Use a summary that was prepared ahead, when a trigger fires.
 
 The compaction makes exactly the prepared choice, finds the summary as one that is already paid for, and passes the
-gate as any other. Before that, what was said since the preparation examines the summary.
+gate as any other. What was said since the preparation stays in view after it.
 """
 
 import asyncio
@@ -21,11 +21,9 @@ from langgraph_compaction.checkpoint.telemetry import record
 
 from ..compaction_request import WISHES
 from ..conversation.transcript import message_id
-from ..digest.examination import contradiction, used_since
 from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
 from ..runtime.effects import Effects, either
-from ..runtime.engine import shortened_blocks
 from ..runtime.ledger_io import known_summary, settle
 from ..runtime.levels import count_failure, names, urgent
 from ..runtime.node_context import NEW_THREAD, NodeContext, Update
@@ -136,8 +134,8 @@ def _slept(seconds: float) -> Effects[None]:
 def use_prepared(context: NodeContext, draft: Draft, ahead: Ahead) -> Effects[tuple[Selection, Update] | None]:
     """Complete the draft with a prepared choice, and return what `choose_messages` returns; `None` if it is stale.
 
-    It is stale if a message that it removes was changed, if the choice is not allowed or does not fit any more, if
-    another summarizer is set, or if what was said since contradicts the summary.
+    It is stale if a message that it removes was changed, if the choice is not allowed or does not fit any more, or if
+    another summarizer is set.
     """
     if (found := ahead.preparation) is None:
         return None
@@ -165,25 +163,11 @@ def _examined(context: NodeContext, draft: Draft, found: Preparation) -> Effects
         return "does_not_fit"
     if choice is None or chosen is None or summary_name(context, draft) != body["name"]:
         return "messages_changed"
-    return (yield from _answered_for(context, draft, found, choice)) or chosen
-
-
-def _answered_for(context: NodeContext, draft: Draft, found: Preparation, choice: Choice) -> Effects[str | None]:
-    """Complete the draft if its summary stands what was said since; else return why it does not."""
-    body = found.body
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
-    known = yield from known_summary(context, key, body["name"])
-    if known is None:
+    if (yield from known_summary(context, key, body["name"])) is None:
         return "no_summary"
-    covered = {*choice.drop, *shortened_blocks(context.messages, choice.drop, body["clip"])}
-    gone = [context.messages[index] for index in sorted(covered)]
-    since = _since(context.messages, body, max([*covered, *choice.clip]))
-    if (said := contradiction(known.text, gone, since)) is not None:
-        log.info("What was said since contradicts the prepared summary of thread %r: %s", context.thread_id, said)
-        return "contradicted"
     draft["prepared"] = found.compaction_id
-    draft["used"] = used_since(known.text, gone, since)
-    return None
+    return chosen
 
 
 def _choice(messages: Sequence[AnyMessage], body: Mapping[str, Any]) -> Choice | None:
@@ -204,9 +188,3 @@ def _choice(messages: Sequence[AnyMessage], body: Mapping[str, Any]) -> Choice |
             name=body["strategies"],
         )
     return None
-
-
-def _since(messages: Sequence[AnyMessage], body: Mapping[str, Any], last_known: int) -> Sequence[AnyMessage]:
-    """Return the messages since the preparation; if its last message is gone, those after the index `last_known`."""
-    places = (index for index, message in enumerate(messages) if message_id(message) == body["last"])
-    return messages[next(places, last_known) + 1 :]

@@ -135,7 +135,7 @@ class Policy(Frozen):
     facts_beside_summary: ClassVar[bool] = True
     """Whether facts stand beside a model's summary."""
     facts_share: ClassVar[float] = 0.1
-    """Share of the room for facts; the user's rules may take up to three times as much."""
+    """Share of the room for facts beside a summary."""
 
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - a form that subclasses fill

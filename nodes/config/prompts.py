@@ -5,7 +5,7 @@ share. In the prompts the summary is called the record. Texts are put in by conc
 so braces in a conversation are harmless.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, get_args
 
@@ -51,8 +51,6 @@ class Wording:
     """The texts before and after the reason why the last reply was rejected."""
     listing: str
     """A request to list rules and decisions after the record, in the form that `split_list` reads."""
-    known: str
-    """The text before the rules and decisions that stand next to the earlier record."""
 
 
 class Asked(NamedTuple):
@@ -66,8 +64,8 @@ class Asked(NamedTuple):
     focus: str | None = None
     defect: str | None = None
     """Why the last reply was rejected."""
-    rules: Sequence[str] | None = None
-    """The rules beside the earlier record; unless they are `None`, a list of rules is requested."""
+    lists: bool = False
+    """Whether a list of rules and decisions is requested too."""
 
 
 def is_tagged(prompt: str) -> bool:
@@ -97,9 +95,6 @@ def _quoted(said: Wording, asked: Asked) -> str:
     if asked.earlier:
         safe = asked.earlier.replace("</earlier_record", "&lt;/earlier_record")  # the record cannot close the tag
         parts = [f"<earlier_record>\n{safe}\n</earlier_record>", said.update, *parts]
-    if asked.rules:
-        known = [said.known, "<earlier_rules>", *(f"- {rule}" for rule in asked.rules), "</earlier_rules>"]
-        parts.insert(-1, "\n".join(known))
     return "\n\n".join(parts)
 
 
@@ -109,7 +104,7 @@ def _wishes(said: Wording, asked: Asked, *, tagged: bool, place: bool) -> list[s
     if asked.max_chars:
         length += f"{said.characters[0]}{asked.max_chars}{said.characters[1]}"
     wishes = [f"{length}{said.between if tagged else ''}{said.stop}"]
-    if asked.rules is not None:
+    if asked.lists:
         wishes.append(said.listing)
     if asked.focus and not place:
         wishes.append(f"{said.focus}{asked.focus}")
@@ -165,13 +160,11 @@ new, move what has been done out of the next steps.""",
     defect=("Your last attempt was rejected (", "). Mend that."),
     listing="""\
 After </summary>, and outside of the record, list what binds the work, between <rules> and </rules>, in at most 12 \
-lines of these three forms:
+lines of these two forms:
 rule: a sentence in which the user sets a rule, a limit or a preference that still holds
 decision: a sentence in which the assistant states a decision that the user did not reject
-revised: an earlier sentence => the later sentence that changes or revokes it
-Copy each sentence word for word from the conversation or from the earlier rules. Leave the list out if there is \
+Copy each sentence word for word from the conversation. Leave the list out if there is \
 nothing to list.""",
-    known="These rules and decisions stand next to the earlier record:",
 )
 
 _RULES_EN: Mapping[PromptName, str] = {
@@ -237,12 +230,10 @@ _ZH = Wording(
     focus="用户要求优先保留：",
     defect=("上一次的回复未被采用（", "）。请改正。"),
     listing="""\
-在 </summary> 之后、记录之外，在 <rules> 与 </rules> 之间列出对工作有约束力的内容，最多 12 行，只用以下三种格式：
+在 </summary> 之后、记录之外，在 <rules> 与 </rules> 之间列出对工作有约束力的内容，最多 12 行，只用以下两种格式：
 rule: 用户提出的、仍然有效的规则、限制或偏好的原句
 decision: 助手说明某项决定、且用户没有反对的原句
-revised: 较早的原句 => 修改或撤销它的较晚的原句
-每个句子都必须从对话或已有规则中逐字照抄。如果没有可列的内容，就不要写这个列表。""",
-    known="以下规则和决定与旧记录并列：",
+每个句子都必须从对话中逐字照抄。如果没有可列的内容，就不要写这个列表。""",
 )
 
 _RULES_ZH: Mapping[PromptName, str] = {

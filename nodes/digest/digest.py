@@ -10,38 +10,34 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import TokenCounter, approximate_counter
-from ..text.identifiers import contains_whole
+from ..text.identifiers import identifiers
 from ..text.quoting import clip
+from .answers import answers
+from .earlier_lines import earlier_lines
 from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
 from .facts import facts, row_labels
-from .listed_sentences import NOTHING_LISTED, ListedSentences, listed_decisions, with_listed_rules
-from .render import Suffixes, render_entries
-from .revisions import apply_revisions
-from .rules_and_requests import earlier_lines, goal, requests, rules
-from .statements import statements
+from .listed_sentences import NOTHING_LISTED, ListedSentences, listed_decisions
+from .own_words import OwnWords, own_words
+from .render import render_entries
 from .step_extraction import errors, steps
 
 _SHARES: dict[Section, float] = {
-    "Goal": 0.12,
-    "Rules": 0.5,
+    "Said": 0.2,
     "Earlier": 0.3,
     "Facts": 0.9,
     "Steps": 0.1,
     "Open": 0.15,
-    "Said": 0.2,
     "Answers": 0.2,
     "Decisions": 0.1,
 }
 """Share of the token budget that each section may use before entries of other sections are preferred."""
 
 _AGES: dict[Section, float] = {
-    "Goal": 1,
-    "Rules": 1,
+    "Said": 1.15,
     "Earlier": 1,
     "Facts": 3,
     "Steps": 12,
     "Open": 3,
-    "Said": 1,
     "Answers": 1,
     "Decisions": 1,
 }
@@ -52,41 +48,34 @@ _FOCUS = 3.0
 """Factor for the worth of an entry that contains a word of `focus`, the subject on which the user asked the summary
 to concentrate, or the subject of the question that a result is to answer."""
 
-_CARRIED: dict[Section, float] = {"Said": 10.0, "Answers": 4.0}
-"""For each section of statements, the factor for the worth of a statement of an earlier digest: later messages can
-make a fact known again, but not what was said once."""
-_MOST_CARRIED = 1.0
-"""The most that `_CARRIED` makes of a statement's worth: more than most facts, and less than binding rules."""
+_CARRIED, _MOST_CARRIED = 4.0, 1.0
+"""Factor for the worth of the assistant's statements in an earlier digest, and the most that it makes of a worth:
+later messages can make a fact known again, but not what was said once."""
 
-_USED = 1_000.0
-"""Factor for the worth of an entry that contains a text which the conversation has used again."""
+WORDS_SHARE = 0.4
+"""Largest share of a digest that the user's own words take before anything else."""
 
 _FOCUS_LETTERS = 4
 """Minimum length of an ASCII word of `focus` that is searched for in entries; shorter words such as `the` are in most
 entries."""
 
 _MIN_TOKENS: dict[Section, int] = {
-    "Goal": 12,
-    "Rules": 24,
+    "Said": 24,
     "Earlier": 24,
     "Open": 12,
-    "Said": 24,
     "Answers": 24,
     "Decisions": 24,
 }
 """For each section whose entries are sentences, the number of tokens up to which a sentence is not cut, even if the
 section's share of the budget is smaller."""
 
-_HEADING = 6
-"""Number of tokens that a section's heading and the dash of a list item take together."""
+_HEADING, _WORDS_HEADING = 6, 16
+"""Number of tokens that a section's heading and the dash of a list item take together, at most, and those of the
+heading of the user's own words."""
 
 _FURTHER_TRIES = 40
 """Number of entries that are tried after the budget is full for the first time, because a shorter entry may still
 fit."""
-
-_BINDING = 0.5
-"""Smallest worth of a rule that comes before all facts beside a summary: a duty, a ban, a limit or a preference, but
-neither a simple request nor a sentence in the middle of a very long message."""
 
 _COST = approximate_counter()
 
@@ -115,40 +104,40 @@ def digest(
     focus: str | None = None,
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
-    rules_first: int = 0,
-    used: Collection[str] = (),
+    words_first: int | None = None,
     listed: ListedSentences = NOTHING_LISTED,
 ) -> Digest:
     """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
 
-    The text shows the entries that are worth most per token.
+    First come the user's own words, up to `words_first` tokens (default: `WORDS_SHARE` of the budget), then the
+    entries that are worth most per token.
 
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
     digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
     the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
-    otherwise be lost. Entries that contain one of the texts `used` come first. Before all others come binding rules,
-    as long as they take at most `rules_first` tokens. `listed` are sentences that a model named as rules, decisions
-    and revisions. The same input always gives the same digest.
+    otherwise be lost. `listed` are sentences that a model named as rules and decisions. The same input always gives
+    the same digest.
     """
     start, known = unpack(previous)
-    entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections, listed=listed)
+    said, others = _entries(old, start, known, text=previous_text, beside=beside, sections=sections, listed=listed)
+    entries, count = [*said.entries, *others], start + len(old)
     shown = [_clipped(entry, budget, counter) for entry in entries]
-    count = start + len(old)
-    worth = list(map(_weighing(entries, start, count, _focus_words(focus), used), entries))
+    worth = list(map(_weighing(entries, start, count, _focus_words(focus)), entries))
+    spoken = said.ranked(worth[: len(said.entries)])
+    first = _words_first(shown, spoken, int(WORDS_SHARE * budget) if words_first is None else words_first, counter)
+    told = " ".join(shown[index].value for index in first)
+    ranked = [at for at in _ranked(shown, len(said.entries), budget, counter, worth) if not _is_told(shown[at], told)]
     labels = row_labels(entries)
-    ranked = _ranked(shown, budget, counter, worth)
-    first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
-    with_labels = ((labels.get(index, index), index) for index in (*first, *ranked))
-    ranked = list(dict.fromkeys(chain.from_iterable(with_labels)))
-    suffixes: Suffixes = {}
-    chosen = _fitting(shown, ranked, budget, counter, suffixes=suffixes, labels=labels)
+    in_order = (*first, *ranked, *spoken)
+    ranked = list(dict.fromkeys(chain.from_iterable((labels.get(index, index), index) for index in in_order)))
+    chosen = _fitting(shown, ranked, budget, counter, labels=labels)
     limit = record_limit(budget) + sum(entry_bytes(shown[index]) for index in first)
     whole = [
         full if full is cut or record_bytes(full.value) <= limit // _LINE_DIVISOR else cut
         for full, cut in zip(entries, shown, strict=True)
     ]
     earlier = _earlier(whole, ranked, limit // 2)
-    return Digest(_rendered(shown, chosen, suffixes), pack(whole, [*chosen, *earlier, *ranked], count, limit))
+    return Digest(_rendered(shown, chosen), pack(whole, [*chosen, *earlier, *ranked], count, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +156,10 @@ def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] |
     """Return worth and cost of every entry that a digest of `old` and of the record `previous` could show."""
     start, known = unpack(previous)
     total = start + len(old)
+    said, others = _entries(old, start, known)
     return [
         WeightedEntry(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
-        for entry in _entries(old, start, known)
+        for entry in (*said.entries, *others)
     ]
 
 
@@ -187,29 +177,22 @@ def _entries(
     beside: Sequence[AnyMessage] = (),
     sections: Collection[Section] = SECTIONS,
     listed: ListedSentences = NOTHING_LISTED,
-) -> list[Entry]:
-    """Return the entries of the given sections, with each revision in the place of what it revises."""
-    earlier: defaultdict[str, list[Entry]] = defaultdict(list)
+) -> tuple[OwnWords, list[Entry]]:
+    """Return the user's own words, and the entries of the other sections, as far as `sections` asks for them."""
+    earlier: defaultdict[Section, list[Entry]] = defaultdict(list)
     for entry in known:
         earlier[entry.section].append(entry)
-    failed = [entry for entry in earlier["Open"] if entry.path]
-    asked = [entry for entry in earlier["Open"] if not entry.path]
-    first_is_gone = bool(text or earlier["Earlier"])
-    aim = earlier["Goal"] if first_is_gone else goal(old, start, earlier["Goal"])
-    told = {entry.at for entry in aim}
-    found = [
-        *aim,
-        *with_listed_rules(rules(old, start, earlier["Rules"]), listed, old, start),
-        *earlier_lines(text, start, earlier["Earlier"]),
-        *(facts(old, start, earlier["Facts"], beside) if "Facts" in sections else earlier["Facts"]),
-        *steps(old if "Steps" in sections else (), start, earlier["Steps"]),
-        *(entry for entry in requests(old, start, asked) if entry.at not in told),
-        *errors(old if "Open" in sections else (), start, failed),
-        *statements(old if "Said" in sections else (), start, [*earlier["Said"], *earlier["Answers"]], beside),
-        *listed_decisions(listed, old, start, earlier["Decisions"], beside),
-    ]
-    held = apply_revisions(found, old, start, beside, told=listed.revised)
-    return [entry for entry in held if entry.section in sections]
+    makers: dict[Section, Callable[[], list[Entry]]] = {
+        "Earlier": lambda: earlier_lines(text, start, earlier["Earlier"]),
+        "Facts": lambda: facts(old, start, earlier["Facts"], beside),
+        "Steps": lambda: steps(old, start, earlier["Steps"]),
+        "Open": lambda: errors(old, start, earlier["Open"]),
+        "Answers": lambda: answers(old, start, earlier["Answers"], beside),
+        "Decisions": lambda: listed_decisions(listed, old, start, earlier["Decisions"], beside),
+    }
+    is_asked = "Said" in sections
+    said = own_words(old, start, earlier["Said"], beside=beside, listed=listed.rules) if is_asked else OwnWords()
+    return said, [entry for section, make in makers.items() if section in sections for entry in make()]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
@@ -230,9 +213,7 @@ def _focus_words(focus: str | None) -> list[str]:
     return [*(word for word in words if word.isascii() and len(word) >= _FOCUS_LETTERS), *pairs]
 
 
-def _weighing(
-    entries: Sequence[Entry], start: int, total: int, focus: Sequence[str], used: Collection[str]
-) -> Callable[[Entry], float]:
+def _weighing(entries: Sequence[Entry], start: int, total: int, focus: Sequence[str]) -> Callable[[Entry], float]:
     """Return the function that weighs the entries of a conversation of `total` messages, `start` of them in a digest.
 
     A row of a list that has a value with a word of `focus` is preferred, and in it the fields that `focus` names.
@@ -244,24 +225,47 @@ def _weighing(
     }
 
     def weight(entry: Entry) -> float:
-        text = f"{entry.path} {entry.key} {entry.value}" if focus or used else ""
-        again = _USED if any(contains_whole(text, one) for one in used) else 1
+        text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
         row = _FOCUS if (entry.at, entry.path, entry.row) in rows else 1
         worth = _aged(entry, total)
-        if entry.at < start:
-            worth = max(worth, min(_MOST_CARRIED, _CARRIED.get(entry.section, 1.0) * worth))
-        return worth * again * row * (_FOCUS if any(word in text.lower() for word in focus) else 1)
+        if entry.section == "Answers" and entry.at < start:
+            worth = max(worth, min(_MOST_CARRIED, _CARRIED * worth))
+        return worth * row * (_FOCUS if any(word in text for word in focus) else 1)
 
     return weight
 
 
-def _ranked(entries: Sequence[Entry], budget: int, counter: TokenCounter, worth: Sequence[float]) -> list[int]:
-    """Return the indexes of the entries in the order in which they get tokens of the budget; `worth` weighs them.
+def _words_first(entries: Sequence[Entry], spoken: Sequence[int], most: int, counter: TokenCounter) -> list[int]:
+    """Return the indexes of the first of the user's sentences, as many as `most` tokens hold."""
+    first, left = list[int](), most - _WORDS_HEADING
+    for index in spoken:
+        if (cost := _word_cost(entries[index], counter)) <= left:
+            first.append(index)
+            left -= cost
+    return first
+
+
+def _word_cost(sentence: Entry, counter: TokenCounter) -> int:
+    """Return an upper bound for the tokens that a sentence takes, with the dash or the ellipsis before it."""
+    return counter.text(sentence.value) + 3
+
+
+def _is_told(entry: Entry, told: str) -> bool:
+    """Whether a fact from a user's text is in the sentences that are shown."""
+    if entry.section != "Facts" or entry.path != "user":
+        return False
+    return all(mark in told for mark in identifiers(entry.value) or [entry.value.strip('"')])
+
+
+def _ranked(
+    entries: Sequence[Entry], start: int, budget: int, counter: TokenCounter, worth: Sequence[float]
+) -> list[int]:
+    """Return the indexes from `start` on, in the order in which the entries get tokens; `worth` weighs them.
 
     The most valuable entries come first. An entry whose section has already used its share of the budget comes after
     all entries whose sections have not.
     """
-    order = sorted(range(len(entries)), key=lambda i: (-worth[i], -entries[i].at, i))
+    order = sorted(range(start, len(entries)), key=lambda i: (-worth[i], -entries[i].at, i))
     spent: defaultdict[str, float] = defaultdict(float)
     within, beyond = list[int](), list[int]()
     for index in order:
@@ -274,27 +278,8 @@ def _ranked(entries: Sequence[Entry], budget: int, counter: TokenCounter, worth:
     return [*within, *beyond]
 
 
-def _rules_first(entries: Sequence[Entry], ranked: Sequence[int], most: int, counter: TokenCounter) -> list[int]:
-    """Return the indexes of the most valuable binding rules, as many as `most` tokens hold."""
-    first, left = list[int](), most - _HEADING
-    for index in ranked:
-        if _is_binding(entries[index]) and (cost := _rule_cost(entries[index], counter)) <= left:
-            first.append(index)
-            left -= cost
-    return first
-
-
-def _is_binding(entry: Entry) -> bool:
-    return entry.section == "Rules" and entry.worth >= _BINDING
-
-
-def _rule_cost(entry: Entry, counter: TokenCounter) -> int:
-    """Return an upper bound for the tokens that the line of a rule takes."""
-    return 1 + counter.text(render_entries([entry]).partition("\n")[2])
-
-
-def _rendered(entries: Sequence[Entry], chosen: Iterable[int], suffixes: Suffixes) -> str:
-    return render_entries([entries[index] for index in sorted(chosen)], suffixes)
+def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
+    return render_entries([entries[index] for index in sorted(chosen)])
 
 
 def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Iterator[int]:
@@ -316,7 +301,6 @@ def _fitting(
     budget: int,
     counter: TokenCounter,
     *,
-    suffixes: Suffixes,
     labels: Mapping[int, int],
 ) -> list[int]:
     """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit.
@@ -326,7 +310,7 @@ def _fitting(
     """
 
     def left_after(chosen: Iterable[int]) -> int:
-        return budget - counter.text(_rendered(entries, chosen, suffixes))
+        return budget - counter.text(_rendered(entries, chosen))
 
     low, high = 0, 16
     while high < len(ranked) and left_after(ranked[:high]) >= 0:
@@ -348,13 +332,13 @@ def _fitting(
     return list(chosen) if left >= 0 else []
 
 
-_FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts", "Decisions")
-_RULES_ONLY: tuple[Section, ...] = ("Rules",)
+_BESIDE: tuple[Section, ...] = ("Said", "Facts", "Decisions")
+_WORDS: tuple[Section, ...] = ("Said",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Rules and facts that code copies from the conversation, to be shown next to a summary that a model writes."""
+    """The user's own words and facts, copied from the conversation, to be shown next to a summary of a model."""
 
     text: str = ""
     """The lines that show the facts; empty if there are no facts."""
@@ -373,49 +357,42 @@ def facts_of(
     *,
     budget: int,
     counter: TokenCounter,
-    rules_first: int = 0,
-    used: Sequence[str] = (),
+    words_first: int = 0,
     beside: Sequence[AnyMessage] = (),
     listed: ListedSentences = NOTHING_LISTED,
 ) -> Facts:
-    """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens.
+    """Return the user's own words and the facts of `old` and of the record `earlier`, in at most `budget` tokens.
 
-    Binding rules come first, up to `rules_first` tokens, then facts that contain one of the texts `used`. Later
-    messages that the model continues to see (`beside`) may revise a rule, and facts that they contain have a low
-    worth. `listed` are the sentences that the model listed next to its summary.
+    The user's words come first, up to `words_first` tokens. Facts that are also in the messages that the model
+    continues to see (`beside`) have a low worth. `listed` are the sentences that the model listed.
     """
     made = digest(
         old,
         budget=budget,
         counter=counter,
         previous=earlier,
-        sections=_FACT_SECTIONS,
+        sections=_BESIDE,
         beside=beside,
-        rules_first=rules_first,
-        used=used,
+        words_first=words_first,
         listed=listed,
     )
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
-    needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)
+    needed = tuple(tuple(text for text in _texts_of(entry) if text and text in made.text) for entry in shown)
     return Facts(text=made.text, record=made.record, needed=needed)
 
 
-def tokens_of_rules(
+def _texts_of(entry: Entry) -> tuple[str, ...]:
+    return (entry.value,) if entry.section == "Said" else (entry.value, entry.key, entry.path)
+
+
+def tokens_of_words(
     old: Sequence[AnyMessage],
     earlier: Mapping[str, Any] | None,
     counter: TokenCounter,
     beside: Sequence[AnyMessage] = (),
-    listed: ListedSentences = NOTHING_LISTED,
 ) -> int:
-    """Return the tokens of the text that shows all binding rules of `old` and of the record `earlier`."""
+    """Return about how many tokens show all of the user's own words in `old` and in the record `earlier`."""
     start, known = unpack(earlier)
-    every = _entries(old, start, known, beside=beside, sections=_RULES_ONLY, listed=listed)
-    found = [entry for entry in every if _is_binding(entry)]
-    return _HEADING + sum(_rule_cost(entry, counter) for entry in found) if found else 0
-
-
-def rules_in(record: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the lines of the binding rules and the decisions in a record, oldest first."""
-    every = sorted(unpack(record)[1], key=lambda entry: entry.at)
-    found = [entry for entry in every if _is_binding(entry) or entry.section == "Decisions"]
-    return tuple(render_entries([entry]).partition("\n")[2].removeprefix("- ") for entry in found)
+    said, _ = _entries(old, start, known, beside=beside, sections=_WORDS)
+    ranked = said.ranked([entry.worth for entry in said.entries])
+    return _WORDS_HEADING + sum(_word_cost(said.entries[index], counter) for index in ranked) if ranked else 0

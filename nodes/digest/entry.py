@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said", "Answers", "Decisions"]
+Section = Literal["Said", "Earlier", "Facts", "Steps", "Open", "Answers", "Decisions"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """The sections in the order in which a digest shows them."""
 
-VERSION = 1
+VERSION = 2
 """Format version of a record; a record of another version is ignored."""
 
 RECORD_BYTES_PER_TOKEN = 6
@@ -26,13 +26,6 @@ _WORTH_SCALE = 1000
 _ROW_NUMBERS = 6
 """Number of integers at the beginning of a row, the list by which a record stores one entry: section, position, path,
 list row, key, and worth in thousandths. The entry's text follows them."""
-
-
-REVISES = "changes an earlier wish"
-"""The key of a rule that revises an earlier one which could not be found."""
-
-LATER = "later"
-"""The path of a rule that holds, and whose key are later words of the user about the same subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +44,12 @@ class Entry:
     value: str
     path: str = ""
     """Of a fact: the keys from the outermost JSON object to the innermost list around it, joined by dots. Of a
-    quotation: who said it. Of a tool's error: the name of the tool. Of a rule with later words: `LATER`."""
+    quotation: who said it. Of a tool's error: the name of the tool."""
     row: str = ""
     """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
-    """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots. Of a rule
-    that revises another: the earlier form, or `REVISES`. Of a rule with the path `LATER`: the later words."""
+    """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots. Of a user's
+    sentence: its place in the message, and the number of the message's sentences, as in `0/3`."""
 
 
 def record_limit(budget: int) -> int:

@@ -1,12 +1,12 @@
-"""Read the list of rules that a model adds to its summary, and find the listed sentences in the conversation.
+"""Read the list of sentences that a model adds to its summary, and find these sentences in the conversation.
 
 The list only chooses among sentences of the conversation. A line whose sentence is not found word for word is
-ignored, and what is shown is always copied from the conversation. A model can therefore neither invent a rule nor
-change one.
+ignored, and what is shown is always copied from the conversation. A model can therefore neither invent a
+sentence nor change one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
 
@@ -16,25 +16,19 @@ from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored
 
 from ..conversation.message_marks import is_real_user
 from ..text.quoting import one_line
+from ..text.sentences import SENTENCE_CHARS, is_statement, own_sentences
 from .entry import Entry
-from .rules_and_requests import FIRM, is_statement, own_sentences, rule_worth
 
 _BEGIN, _END = "<rules>", "</rules>"
 """The tags around the list."""
 
-_ARROW = "=>"
-"""The sign between an earlier sentence and the later one that changes it."""
-
 _MOST_LINES, _LINE_CHARS = 24, 800
 """Maximum number of lines of a list that are read, and of characters of each line."""
 
-_LINE = Anchored(r"[\s*•-]*+(rule|decision|revised)\s*+[*]{0,2}\s*+[:：]\s*+(\S.*)", IGNORE_CASE)
+_LINE = Anchored(r"[\s*•-]*+(rule|decision)\s*+[*]{0,2}\s*+[:：]\s*+(\S.*)", IGNORE_CASE)
 
-_SHOWN = 320
-"""Maximum number of characters that are shown of a sentence."""
-
-_RULE_WORDS, _DECISION_WORDS = 2, 3
-"""Smallest number of words of a sentence that a line may name."""
+_DECISION_WORDS = 3
+"""Smallest number of words of a decision that a line may name."""
 
 _DECISION_WORTH = 1.0
 
@@ -51,25 +45,20 @@ class ListedSentences:
     """Sentences of the user that set a rule, a limit or a preference."""
     decisions: tuple[str, ...] = ()
     """Sentences of the assistant that state a decision."""
-    revised: tuple[tuple[str, str], ...] = ()
-    """Pairs of an earlier sentence and the later sentence that changes or revokes it."""
 
     def __add__(self, other: "ListedSentences") -> "ListedSentences":
         """Return the lines of both lists."""
-        return ListedSentences(
-            self.rules + other.rules, self.decisions + other.decisions, self.revised + other.revised
-        )
+        return ListedSentences(self.rules + other.rules, self.decisions + other.decisions)
 
     def __bool__(self) -> bool:
         """Whether the list has a line."""
-        return bool(self.rules or self.decisions or self.revised)
+        return bool(self.rules or self.decisions)
 
     def written(self) -> str:
         """Return the list as `split_list` reads it; empty if it has no line."""
         lines = [
             *(f"rule: {text}" for text in self.rules),
             *(f"decision: {text}" for text in self.decisions),
-            *(f"revised: {earlier} {_ARROW} {later}" for earlier, later in self.revised),
         ]
         return "\n".join([_BEGIN, *lines, _END]) if lines else ""
 
@@ -90,15 +79,13 @@ def split_list(reply: str) -> tuple[str, ListedSentences]:
         at = end + len(_END)
     if not blocks:
         return reply, NOTHING_LISTED
-    found: dict[str, list[str]] = {"rule": [], "decision": [], "revised": []}
+    found: dict[str, list[str]] = {"rule": [], "decision": []}
     lines = (line for block in blocks for line in block.splitlines() if line.strip())
     for line, _ in zip(lines, range(_MOST_LINES), strict=False):
         if match := _LINE.match(line[:_LINE_CHARS]):
             found[match[1].lower()].append(unescape(match[2]).strip())
-    pairs = (text.partition(_ARROW) for text in found["revised"])
-    revised = tuple((old.strip(), new.strip()) for old, _, new in pairs if old.strip() and new.strip())
     left = "".join([*around, reply[at:]]).strip()
-    return left, ListedSentences(tuple(found["rule"]), tuple(found["decision"]), revised)
+    return left, ListedSentences(tuple(found["rule"]), tuple(found["decision"]))
 
 
 @lru_cache(maxsize=4_096)
@@ -121,28 +108,6 @@ def _is_same(sentence: str, line: str) -> bool:
     return sentence in line or (line in sentence and len(line) >= _LEAST_SHARE * len(sentence))
 
 
-def with_listed_rules(
-    rules: Sequence[Entry], listed: ListedSentences, old: Sequence[AnyMessage], start: int
-) -> list[Entry]:
-    """Return the rules and the listed sentences of users, each with at least the worth of a binding rule.
-
-    `rules` are those that were found without the list; `start` is the position of the first message of `old`.
-    """
-    if not listed.rules:
-        return list(rules)
-    least = rule_worth("", FIRM)
-    found = {
-        rule.value: replace(rule, worth=max(rule.worth, least)) if is_listed(rule.value, listed.rules) else rule
-        for rule in rules
-    }
-    for index, message in enumerate(old):
-        for sentence in own_sentences(message.text) if is_real_user(message) else ():
-            if is_statement(sentence, _RULE_WORDS) and is_listed(sentence, listed.rules):
-                line = one_line(sentence, _SHOWN)
-                found.setdefault(line, Entry("Rules", start + index, least, line))
-    return list(found.values())
-
-
 def listed_decisions(
     listed: ListedSentences,
     old: Sequence[AnyMessage],
@@ -152,23 +117,10 @@ def listed_decisions(
 ) -> list[Entry]:
     """Return the `earlier` decisions and the listed sentences of the assistant, none twice.
 
-    A sentence counts only if a user wrote a message after it, in `old` or in the messages `beside` that stay. A
-    decision leaves if the list says that a later sentence of the conversation changes it.
+    A sentence counts only if a user wrote a message after it, in `old` or in the messages `beside` that stay.
     """
     found = {entry.value: entry for entry in (*earlier, *_decisions(listed.decisions, old, start, beside))}
-    for before, after in listed.revised:
-        changed = max((start + index for index, message in enumerate(old) if _says(message, after)), default=0)
-        for entry in list(found.values()):
-            if entry.at < changed and is_listed(entry.value, [before]):
-                del found[entry.value]
     return list(found.values())
-
-
-def with_decisions_of(listed: ListedSentences, messages: Sequence[AnyMessage]) -> ListedSentences:
-    """Return the list with only those decisions that the assistant stated in these messages."""
-    answers = [message for message in messages if isinstance(message, AIMessage)]
-    kept = [line for line in listed.decisions if any(_says(message, line) for message in answers)]
-    return replace(listed, decisions=tuple(kept))
 
 
 def _decisions(
@@ -181,10 +133,4 @@ def _decisions(
     for index, message in enumerate(old[: max(0, last)]):
         for sentence in own_sentences(message.text) if isinstance(message, AIMessage) else ():
             if is_statement(sentence, _DECISION_WORDS) and is_listed(sentence, lines):
-                yield Entry("Decisions", start + index, _DECISION_WORTH, one_line(sentence, _SHOWN))
-
-
-def _says(message: AnyMessage, line: str) -> bool:
-    if not isinstance(message, AIMessage) and not is_real_user(message):
-        return False
-    return any(is_listed(sentence, [line]) for sentence in own_sentences(message.text))
+                yield Entry("Decisions", start + index, _DECISION_WORTH, one_line(sentence, SENTENCE_CHARS))

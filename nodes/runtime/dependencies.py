@@ -35,7 +35,7 @@ from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information import KeyInformation, check_known
-from ..summary.summarizers import DigestSummarizer, RunnableSummarizer, Summarizer
+from ..summary.summarizers import AcceptSummary, DigestSummarizer, RunnableSummarizer, Summarizer
 
 Model = Runnable[Any, Any]
 ModelSource = Model | Callable[[Any, Any], Model] | None
@@ -165,6 +165,8 @@ class Dependencies:
     fallbacks: tuple[Summarizer, ...] = ()
     """Summarizers to call, in order, if the first one fails."""
     redaction: Redaction | None = None
+    accept_summary: AcceptSummary | None = None
+    """The application's check of a model's summary."""
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     """Selective strategies that the settings may name."""
     triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])

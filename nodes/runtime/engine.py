@@ -19,8 +19,8 @@ from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
-from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_rules
-from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, with_decisions_of
+from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_words
+from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
@@ -30,7 +30,7 @@ from ..selection.strategies.registry import BUILT_IN, Strategy
 from ..selection.strategy_chain import choose, shortened
 from ..summary.chunks import old_part
 from ..summary.fallback_chain import Level
-from ..summary.summarizers import DigestSummarizer
+from ..summary.summarizers import AcceptSummary, DigestSummarizer
 from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
 
 LEAST_SUMMARY = (12, 40)
@@ -48,8 +48,8 @@ SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 MOST_CUT, JOINTS = 0.25, 3
 """Largest share of a summary that is cut off where the summary exceeds its space, and number of tokens that texts
 may take in addition where they are joined."""
-RULES_FACTOR = 3
-"""The user's rules beside a summary may take up to this many times the share of the room that is set for facts."""
+WORDS_SHARE = 0.15
+"""Largest share of the room that the user's own words take beside a summary that a model writes."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
@@ -80,6 +80,8 @@ class Call:
     """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
     """Whether the result may fill the window, because no answer and no further input follow it."""
+    accept_summary: AcceptSummary | None = None
+    """The application's own check of a model's summary, in place of the check by shared words."""
     prepared: Choice | None = None
     """The messages to remove and to shorten, if a summary of them was prepared ahead; strategies are not asked."""
 
@@ -149,7 +151,7 @@ def demand(
     key_information: Mapping[str, str] | None = None,
     answered: bool = False,
     extracted: bool = False,
-    rules: int = 0,
+    words: int = 0,
 ) -> Demand:
     """Return the sizes that the result of a compaction must have, which depend on the `trigger` that started it.
 
@@ -160,8 +162,8 @@ def demand(
     from the trigger. If the provider refused the request, our count was too low, so the result must be a fifth
     smaller than `before`. If the turn is already `answered`, the result may exceed the limit: at the next input the
     answered round can be summarized too. `extracted` says that the summary is made without a model: it covers dropped
-    messages only, and if the result may fill the window, half of the room is reserved for it. `rules` are the tokens
-    of the user's rules (`rules_beside`), which are reserved as well.
+    messages only, and if the result may fill the window, half of the room is reserved for it. `words` are the tokens
+    of the user's own words (`words_beside`), which are reserved as well.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -185,7 +187,7 @@ def demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else framed + body + rules,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else framed + body + words,
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
@@ -229,18 +231,18 @@ def shortest_summary(call: Call) -> int:
     return frame(call, parts) + _notice(call)
 
 
-def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
-    """Return the tokens to reserve for the user's rules beside a summary, at most their share of the room."""
+def words_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
+    """Return the tokens to reserve for the user's own words beside a summary, at most their share of the room."""
     if not call.settings.policy.facts_beside_summary:
         return 0
     earlier = earlier_summary(messages)
     old = [call.redacted(message) for message in messages if not is_summary(message)]
-    needed = tokens_of_rules(old, earlier.facts or earlier.record, call.meter.counter)
-    return min(call.meter.scaled(needed), _most_for_rules(call))
+    needed = tokens_of_words(old, earlier.facts or earlier.record, call.meter.counter)
+    return min(call.meter.scaled(needed), _most_for_words(call))
 
 
-def _most_for_rules(call: Call) -> int:
-    return int(call.sizes.room * call.settings.policy.facts_share * RULES_FACTOR)
+def _most_for_words(call: Call) -> int:
+    return int(call.sizes.room * WORDS_SHARE)
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
@@ -269,7 +271,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
             chosen = None
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
-    rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
+    fits = goal.before < call.sizes.trigger and not goal.must_fit
+    rewrites = fits and all(is_summary(messages[index]) for index in chosen.drop)
     if not chosen.clip and (not chosen.drop or rewrites):
         return Finding("noop", "nothing_old")
     return chosen
@@ -314,17 +317,15 @@ def summary_parts(
     tokens: int,
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
-    used: Sequence[str] = (),
     listed: ListedSentences = NOTHING_LISTED,
 ) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
     Pinned texts are those of the messages to be removed. Facts take at most their share of the room and at most
-    half of the space under the ceiling; the user's rules come first and may take `RULES_FACTOR` times that share. A
-    digest has its facts in its own text. `clip` holds the ids of the shortened
+    half of the space under the ceiling; the user's own words come first and take at most `WORDS_SHARE` of the room. A
+    digest has both in its own text. `clip` holds the ids of the shortened
     messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
-    size of the request without a summary. Facts that contain one of the texts `used` are preferred. `listed` are the
-    sentences that the model listed next to its summary.
+    size of the request without a summary. `listed` are the sentences that the model listed next to its summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -346,18 +347,13 @@ def summary_parts(
     earlier, counter = earlier_summary(leaving), call.meter.counter
     known = earlier.facts or earlier.record
     beside = [call.redacted(message) for message in _after(messages, drop)]
-    newest = view.round_starts[-1] if view.round_starts else 0  # in a long turn it stays, before what leaves
-    answered = old[: len(old_part(messages, frozenset(index for index in covered if index < newest)))]
-    listed = with_decisions_of(listed, answered)
-    needed = tokens_of_rules(old, known, counter, beside, listed)
-    rules = min(needed, call.meter.unscaled(min(_most_for_rules(call), space)))
-    share = min(int(call.sizes.room * call.settings.policy.facts_share), (space - call.meter.scaled(rules)) // 2)
-    budget = rules + call.meter.unscaled(share)
+    needed = tokens_of_words(old, known, counter, beside)
+    words = min(needed, call.meter.unscaled(min(_most_for_words(call), space)))
+    share = min(int(call.sizes.room * call.settings.policy.facts_share), (space - call.meter.scaled(words)) // 2)
+    budget = words + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    facts = facts_of(
-        old, known, budget=budget, counter=counter, rules_first=rules, used=used, beside=beside, listed=listed
-    )
+    facts = facts_of(old, known, budget=budget, counter=counter, words_first=words, beside=beside, listed=listed)
     return replace(always, facts=facts)
 
 

@@ -36,7 +36,7 @@ from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
 from .effects import Effects, arun, blocking, is_long, querying, run
-from .engine import Call, demand, rules_beside
+from .engine import Call, demand, words_beside
 
 T = TypeVar("T")
 Update = dict[str, Any]
@@ -228,6 +228,7 @@ class NodeContext:
             pins=frozenset(self.memory.get("pins") or ()),
             said=frozenset(self._just_said()),
             redaction=self.dependencies.redaction,
+            accept_summary=self.dependencies.accept_summary,
             strategies=self.dependencies.strategies,
             names_handles=self._can_recall,
             fills_window=self.dependencies.fills_window,
@@ -246,12 +247,12 @@ class NodeContext:
             key_information=key_information,
             answered=self.compaction.get("route") == "end",
             extracted=level.is_deterministic,
-            rules=0 if level.hides else self._rules,
+            words=0 if level.hides else self._words,
         )
 
     @cached_property
-    def _rules(self) -> int:
-        return rules_beside(self.call, self.messages)
+    def _words(self) -> int:
+        return words_beside(self.call, self.messages)
 
     def _just_said(self) -> list[str]:
         """Return the answer's id if the turn is over: it counts as pinned, because the caller is about to read it."""

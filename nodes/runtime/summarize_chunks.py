@@ -10,16 +10,13 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from ..config.prompts import is_tagged
+from ..config.prompts import WORDINGS, is_tagged
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
-from ..digest.digest import rules_in
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
-from ..gate.coverage import covers_too_little
 from ..gate.invariants import Finding
-from ..gate.reply_checks import Reply, summary_text, text_of_reply
-from ..gate.too_little_content import is_too_short
+from ..gate.reply_checks import Reply, mismatch, summary_text, text_of_reply
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import SummaryRequest
@@ -35,12 +32,13 @@ worth it."""
 MOST = 2
 """A summary that only the next call reads, and that the conversation never holds, may be at most this many times as
 long as the budget."""
-RULES_SHARE, MOST_RULES = 10, 2_000
-"""The rules next to an earlier summary take at most the summarizer's input limit divided by the first number in a
-request, and at most so many tokens as the second number."""
 BACKOFF_S = 0.5
 """Seconds before the first repeated call after a temporary failure; the pause doubles each time, with a random
 part."""
+ASKED_AGAIN = frozenset({"rejected_empty", "rejected_truncated", "rejected_inflated"})
+"""Verdicts on a reply after which the same summarizer is asked again, with the defect named."""
+MOST_FAILED = 4
+"""Maximum number of calls of one attempt that fail or whose reply is rejected."""
 PIECES = 4
 """The size of a piece is the summarizer's input limit, or the conversation's size if that is smaller, divided by this
 number."""
@@ -58,7 +56,9 @@ class WrittenSummary:
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     listed: ListedSentences = NOTHING_LISTED
-    """The rules, decisions and revisions that the model listed next to its summary."""
+    """The rules and decisions that the model listed next to its summary."""
+    failed: int = 0
+    """Number of calls that failed, or whose reply was rejected."""
     finding: Finding | None = None
     """The reason why the summarizer's last reply was refused; `None` if it was accepted as the summary."""
 
@@ -162,7 +162,7 @@ class Work:
             language=settings.language,
             max_chars=settings.summary_max_length,
             callbacks=self.callbacks,
-            rules=self._rules(earlier) if part.messages and self._asks_for_list() else None,
+            lists=bool(part.messages) and self._asks_for_list(),
         )
 
     def _asks_for_list(self) -> bool:
@@ -170,17 +170,6 @@ class Work:
         settings = self.call.settings
         shown = settings.policy.facts_beside_summary and is_tagged(settings.prompt)
         return shown and not self.level.is_deterministic
-
-    def _rules(self, earlier: EarlierSummary) -> tuple[str, ...]:
-        """Return the newest rules and decisions beside the earlier summary, as many as the request has space for."""
-        counter, kept = self.call.meter.counter, list[str]()
-        left = min(self._limit() // RULES_SHARE, MOST_RULES)
-        for rule in reversed(rules_in(earlier.facts or earlier.record)):
-            left -= counter.text(rule) + 2
-            if left < 0:
-                break
-            kept.append(rule)
-        return tuple(reversed(kept))
 
     def joined(self, texts: Sequence[str]) -> list[Chunk]:
         """Return the pieces' summaries as quoted text, in as few chunks as the summarizer's input limit allows."""
@@ -244,22 +233,24 @@ def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
 
 
 def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: int | None) -> Effects[WrittenSummary]:
-    """Make one request; repeat it after a transient error or a reply that is no summary.
+    """Make one request; repeat it after a transient error, and after a reply that is empty or was cut short.
 
-    `most` limits the tokens of a summary that only the next call reads; with `None` the gate judges the size later.
+    A reply whose content is no summary is not asked for again. `most` limits the tokens of a summary that only the
+    next call reads; with `None` the gate judges the size later.
     """
     finding: Finding | None = None
     defect: str | None = None
     left, took = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1, 0.0
-    while left > 0:
+    while (left := min(left, MOST_FAILED - so_far.failed)) > 0:
         until = work.time.left()
         if not work.level.is_deterministic and until <= took:
             work.time.end()
             return replace(so_far, finding=finding or _late(work))
         began, question = work.time.passed(), SummarizerCall(work.level.summarizer, replace(request, defect=defect))
         outcome = yield from _reply(question, _patience(work, left, until))
-        left, took = left - len(question.calls), work.time.passed() - began
-        so_far = replace(so_far, calls=so_far.calls + len(question.calls))
+        calls = len(question.calls)
+        left, took = left - calls, work.time.passed() - began
+        so_far = replace(so_far, calls=so_far.calls + calls, failed=so_far.failed + calls)
         if not isinstance(outcome, Reply):
             late = outcome.reason == STALLED and work.time.left() <= 0
             return replace(so_far, finding=_late(work) if late else outcome)
@@ -268,16 +259,17 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
         if isinstance(text, str):
-            return replace(so_far, body=text, record=outcome.record, listed=so_far.listed + listed)
+            failed = so_far.failed - 1
+            return replace(so_far, body=text, record=outcome.record, listed=so_far.listed + listed, failed=failed)
         finding, defect = text, text.reason
-        if work.level.in_pieces:  # the level before has already told this summarizer the defects
+        if text.verdict not in ASKED_AGAIN or work.level.in_pieces:
             break
-    return replace(so_far, finding=finding)
+    return replace(so_far, finding=finding or Finding("failed_transient", "too_many_failed_calls", kind="transient"))
 
 
 def _without_list(request: SummaryRequest, reply: Reply) -> tuple[Reply, ListedSentences]:
     """Return a reply without the list of rules that the request asked for, and what the list says."""
-    if request.rules is None:
+    if not request.lists:
         return reply, NOTHING_LISTED
     text = text_of_reply(reply)
     left, listed = split_list(text)
@@ -286,15 +278,17 @@ def _without_list(request: SummaryRequest, reply: Reply) -> tuple[Reply, ListedS
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     """Return the summary in a reply, or why the reply is none. The content of a digest or a notice is not judged."""
-    earlier = request.earlier or ""
-    text = summary_text(reply, request.conversation)
+    text = summary_text(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text
-    if is_too_short(text, f"{request.conversation}\n{earlier}"):
-        return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
-    is_joined = not request.messages  # the summary of a single piece may be the summary of all
-    reason = covers_too_little(text, "" if is_joined else request.conversation, earlier)
-    return Finding("rejected_not_a_summary", reason) if reason else text
+    if (accepts := work.call.accept_summary) is not None:
+        accepted = accepts(text, request.messages)
+        return (
+            text if accepted else Finding("rejected_not_a_summary", "not_accepted", "accept_summary= returned False")
+        )
+    prompts = (request.summary_prompt, WORDINGS[request.language].update)
+    shown = request.conversation if request.messages else ""  # the summary of one piece may be the summary of all
+    return mismatch(text, conversation=shown, earlier=request.earlier or "", prompts=prompts) or text
 
 
 def _late(work: Work) -> Finding:

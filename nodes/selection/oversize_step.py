@@ -19,7 +19,7 @@ from .strategy_chain import fitting, tokens_of_summary
 _MARKER = 24
 """Number of tokens of a shortened input's marker lines and of the signs between its parts."""
 
-_EXTRACTED: tuple[Section, ...] = ("Rules", "Facts")
+_EXTRACTED: tuple[Section, ...] = ("Said", "Facts")
 
 
 def forced(selector: Selector, demand: Demand) -> Selection | None:
@@ -69,7 +69,7 @@ def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) ->
 
 
 def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) -> AnyMessage:
-    """Return an input with the beginning and the end of its `text`, and the rules and facts of what is between.
+    """Return an input with the ends of its `text`, and the user's words and facts of what is between.
 
     If beginning and end together exceed `tokens`, only the beginning stays.
     """

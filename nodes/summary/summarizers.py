@@ -1,7 +1,7 @@
 """The summarizers: a chat model or a compiled graph, an object of the `Summarizer` protocol, or the digest."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -10,13 +10,17 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_HIDDEN
 
-from ..config.prompts import FIVE_SECTIONS, Asked, Language, filled, is_tagged
+from ..config.prompts import FIVE_SECTIONS, Asked, Language, filled
 from ..conversation.tokens import TokenCounter
 from ..digest.digest import digest
 from ..errors import SettingsError
-from ..gate.reply_checks import IN_TAGS, Free, Reply, ReplyContract
+from ..gate.reply_checks import Reply
+from ..providers.finish_reasons import finish_reason
 
 TAGS = ["nostream", "compaction"]
+
+AcceptSummary = Callable[[str, Sequence[AnyMessage]], bool]
+"""An application's check of a model's summary; it is given the summary and the messages that it replaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +54,8 @@ class SummaryRequest:
     """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
     """Callbacks of the graph's invocation, through which tracing sees the summarizer's call."""
-    rules: tuple[str, ...] | None = None
-    """The rules and decisions next to the current summary, if the model is asked to list what changed in them (see
-    `split_list`); `None` if it is not asked."""
+    lists: bool = False
+    """Whether the model is asked to list rules and decisions after its summary (see `split_list`)."""
 
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
@@ -63,7 +66,7 @@ class SummaryRequest:
             max_chars=self.max_chars,
             focus=self.focus,
             defect=self.defect,
-            rules=self.rules,
+            lists=self.lists,
         )
         system, user = filled(self.summary_prompt, asked, self.language)
         return [*([] if system is None else [SystemMessage(system)]), HumanMessage(user)]
@@ -94,7 +97,7 @@ def notice(request: SummaryRequest) -> str:
 
 @dataclass(frozen=True)
 class DigestSummarizer:
-    """Extracts goal, rules, identifiers, steps and open points, without a model."""
+    """Extracts the user's own words, identifiers, steps and statements, without a model."""
 
     name: str = "digest"
     deterministic: bool = True
@@ -112,7 +115,7 @@ class DigestSummarizer:
             beside=request.stays,
         )
         text = made.text or notice(request)
-        return Reply(content=text, record=made.record, contract=Free())
+        return Reply(content=text, record=made.record)
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Extract on a worker OS thread, because a long text would block the event loop."""
@@ -138,7 +141,7 @@ class NoticeSummarizer:
         if not record and request.earlier:
             known, told, counter = request.facts, request.earlier, request.counter
             record = digest((), budget=budget, counter=counter, previous=known, previous_text=told).record
-        return Reply(content=f"{text}\n{kept}".strip(), record=record, contract=Free())
+        return Reply(content=f"{text}\n{kept}".strip(), record=record)
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""
@@ -156,12 +159,12 @@ class RunnableSummarizer:
     def summarize(self, request: SummaryRequest) -> Reply:
         """Call the model or graph without the turn's conversation thread, checkpointer and tools."""
         output = self.runnable.invoke(self._input(request), self._config(request))
-        return self._reply(output, IN_TAGS if is_tagged(request.summary_prompt) else Free())
+        return self._reply(output)
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Asynchronous form of `summarize`."""
         output = await self.runnable.ainvoke(self._input(request), self._config(request))
-        return self._reply(output, IN_TAGS if is_tagged(request.summary_prompt) else Free())
+        return self._reply(output)
 
     def _input(self, request: SummaryRequest) -> Any:
         return {"messages": request.prompt()} if self.is_graph else request.prompt()
@@ -170,30 +173,20 @@ class RunnableSummarizer:
         tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
         return RunnableConfig(tags=tags, callbacks=request.callbacks, run_name="compaction_summary")
 
-    def _reply(self, output: Any, contract: ReplyContract) -> Reply:
+    def _reply(self, output: Any) -> Reply:
         if isinstance(output, Mapping):
             output = cast("Mapping[str, Any]", output)["messages"][-1]
         if not isinstance(output, AIMessage):
-            return Reply(content=output, contract=contract)
+            return Reply(content=output)
         usage, meta = output.usage_metadata, output.response_metadata
         return Reply(
             content=output.content,
-            finish_reason=_finish_reason(output),
+            finish_reason=finish_reason(output),
             has_tool_calls=bool(output.tool_calls or output.invalid_tool_calls),
             input_tokens=usage["input_tokens"] if usage else 0,
             output_tokens=usage["output_tokens"] if usage else 0,
             model=meta.get("model_name") or meta.get("model"),
-            contract=contract,
         )
-
-
-def _finish_reason(answer: AIMessage) -> str | None:
-    """Return the reason why the model stopped, from whichever field its provider uses; a refusal takes precedence."""
-    if answer.additional_kwargs.get("refusal"):
-        return "refusal"
-    names = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
-    found = (answer.response_metadata.get(name) for name in names)
-    return next((str(reason) for reason in found if reason), None)
 
 
 def summarizer_of(given: Any) -> Summarizer:

@@ -284,7 +284,7 @@ def test_a_model_that_writes_no_summary_changes_nothing(
     ("reply", "verdict", "reason", "calls"),
     [
         (RuntimeError("no summary today"), "failed_permanent", "summary_exception:RuntimeError", 3),
-        ("I have read the logs.", "rejected_not_a_summary", "no_summary_tags", 3),
+        ("Sure, what comes next?", "rejected_not_a_summary", "nothing_covered", 1),
         ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
         (AIMessage([{"type": "thinking", "thinking": "Ferries."}]), "rejected_empty", "thinking_only_no_content", 3),
     ],

@@ -153,6 +153,18 @@ def full(text: str = "and now?") -> dict[str, Any]:
     return {"messages": [*rounds(8), HumanMessage(text, id="question")]}
 
 
+PROSE = (
+    "Container lashings, harbour pilots, customs brokers, refrigerated lorries, ballast pumps, bilge alarms, anchor "
+    "chains, lighthouse keepers, tugboat captains, mooring ropes, gangways, radar echoes, lifeboats, propellers."
+)
+"""A text of so many different words that a summary has to share some of them."""
+
+
+def told() -> dict[str, Any]:
+    """An input like `full`, whose first message is `PROSE`."""
+    return {"messages": [HumanMessage(PROSE, id="prose"), *full()["messages"]]}
+
+
 def tool_block(number: int, words: int, name: str = "read") -> list[AnyMessage]:
     """A call and its result of so many words."""
     call = {"name": name, "args": {"n": number}, "id": f"call-{number}"}

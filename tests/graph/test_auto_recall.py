@@ -53,7 +53,8 @@ def told(*more: AnyMessage) -> list[AnyMessage]:
 
 def compacted(model: ScriptedModel, *more: AnyMessage, **settings: Any) -> Any:
     """An agent out of whose view a fact has left, in a window of 128,000 tokens; its summaries hold no facts."""
-    graph = agent(model, **{**WINDOW, "auto_recall": True, "facts_share": 0, **settings})
+    given = {**WINDOW, "auto_recall": True, "facts_beside_summary": False, **settings}
+    graph = agent(model, ScriptedModel(replies=["<summary>what was said before was noted</summary>"]), **given)
     graph.invoke({"messages": told(*more)}, CONFIG)
     CompactionThread(graph, CONFIG).compact(full=True)
     assert "fact" not in [message.id for message in values(graph)["messages"]]
@@ -208,7 +209,7 @@ async def test_an_archive_that_cannot_be_searched_does_not_end_the_turn(
 async def test_in_the_middleware(go: Drive) -> None:
     """The hook sends the same request."""
     model = ScriptedModel()
-    graph = agents.agent(model, **WINDOW, auto_recall=True, facts_share=0)
+    graph = agents.agent(model, **WINDOW, auto_recall=True, facts_beside_summary=False)
     await go.invoke(graph, {"messages": told()})
     if isinstance(go, Asynchronous):
         await CompactionThread(graph, CONFIG).acompact(full=True)

@@ -113,7 +113,7 @@ async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -
 @pytest.mark.usefixtures("often")
 async def test_too_frequent_compactions_wait(go: Drive) -> None:
     """Two within ten calls of the model: the third is deferred for that reason, and the turn is answered."""
-    graph = agent(ScriptedModel())
+    graph = agent(ScriptedModel(), facts_beside_summary=False)
     for turn in range(2):
         await grow(go, graph, turn)
     assert verdicts(graph) == ["committed"] * 2
@@ -152,6 +152,7 @@ async def test_the_frequency_outlasts_a_restart(tmp_path: Path) -> None:
     go = Synchronous()
     for turn in range(3):
         with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
-            graph = agent(ScriptedModel(), checkpointer=saver, database=f"sqlite:///{tmp_path / 'our.db'}")
+            database = f"sqlite:///{tmp_path / 'our.db'}"
+            graph = agent(ScriptedModel(), checkpointer=saver, database=database, facts_beside_summary=False)
             await grow(go, graph, turn, 8 if turn < 2 else 6)
     assert judged(graph)[2:3] == [("deferred_cooldown", "frequency")]

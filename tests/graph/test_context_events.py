@@ -141,9 +141,7 @@ async def test_a_rollback_that_restores_says_so(go: Drive) -> None:
     assert conversation(graph)[0].text != "?"
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict", "calls"), [(SUMMARY, "committed", 1), ("no tags", "rejected_not_a_summary", 3)]
-)
+@pytest.mark.parametrize(("reply", "verdict", "calls"), [(SUMMARY, "committed", 1), ("", "rejected_empty", 3)])
 async def test_what_is_left_and_what_it_cost_is_told(go: Drive, reply: str, verdict: str, calls: int) -> None:
     """Event, state and ledger agree, and a failure costs too."""
     graph = agent(calm(), paid(reply))
@@ -178,7 +176,7 @@ def warning(**options: Any) -> Any:
 async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     """At the ratio itself, not below; then no more of it, until a compaction has made room."""
     assert await told(go, warning(), said(filler(740, "a"))) == []  # 749 with the answer
-    graph = warning()
+    graph = warning(facts_beside_summary=False)
     assert await told(go, graph, said(filler(736, "a"))) == []
     assert await told(go, graph, said("b")) == [WARNING]
     assert await told(go, graph, said(filler(40, "c"))) == []

@@ -98,13 +98,13 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
         tokens_before=875,
         tokens_selected=119,
         summary=True,
-        tokens_after_about=178,
+        tokens_after_about=328,
         ceiling=874,
         floor=2,
         dropped=before["messages"][:14],
         clipped=[],
     )
-    assert repr(seen) == "<Preview selective+model, 875 -> about 178 tokens, 14 dropped, 0 clipped>"
+    assert repr(seen) == "<Preview selective+model, 875 -> about 328 tokens, 14 dropped, 0 clipped>"
     graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]

@@ -156,7 +156,7 @@ async def test_counts_fire_far_below_the_trigger(go: Drive, unit: str, limit: in
 async def test_turns_count_from_the_last_compaction_on(go: Drive, unit: str) -> None:
     """The third input since then goes straight to the full summary, again and again."""
     count = {"kind": "count", "unit": unit, "limit": 3, "full": True}
-    graph = agent(triggers=(count,), hooks=("pre_model",))
+    graph = agent(triggers=(count,), hooks=("pre_model",), facts_beside_summary=False)
     ran = [(await path(go, graph, said(filler(40, f"t{n}-"))))[0] for n in range(7)]
     assert [step == PRE for step in ran] == [False, False, True, False, False, True, False]
     assert [row.trigger for row in ledger(graph)] == [unit, unit]

@@ -22,10 +22,10 @@ from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.ahead.preparations import is_working_on
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
-from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from langgraph_compaction.nodes.text import sentences
 from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer, calls
 from tests.graph.harness import (
@@ -104,14 +104,14 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
 
 
 async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The turn that compacts searches its own input for rules, and no message that was searched ahead of it."""
+    """The turn that compacts splits its own input into sentences, and no message that was searched ahead of it."""
     read = list[str]()
 
     def noted(text: str) -> str:
         read.append(text)
         return without_quotations(text)
 
-    monkeypatch.setattr(rules_and_requests, "without_quotations", noted)
+    monkeypatch.setattr(sentences, "without_quotations", noted)
     graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
     old, new = (filler(words, uuid4().hex[:6]) for words in (60, 90))  # texts that no other test has read
     await go.invoke(graph, {"messages": [*rounds(6), HumanMessage(old, id="near")]})
@@ -247,7 +247,7 @@ def forget(graph: Any) -> None:
     graph.update_state(CONFIG, {"messages": [HumanMessage(filler(50, "changed"), id="r-user-0")]}, as_node="model")
 
 
-def revoke(_: Any) -> None:
+def change_nothing(_: Any) -> None:
     """Say nothing besides the input."""
 
 
@@ -255,8 +255,7 @@ def revoke(_: Any) -> None:
     ("given", "between", "reason"),
     [
         (OVER, forget, "messages_changed"),
-        (said(f"Forget the metric units, from now on use inches only. {filler(90)}"), revoke, "contradicted"),
-        (said(filler(600)), revoke, "does_not_fit"),
+        (said(filler(750)), change_nothing, "does_not_fit"),
     ],
 )
 async def test_what_no_longer_holds_is_not_used(
@@ -275,7 +274,6 @@ async def test_what_no_longer_holds_is_not_used(
     assert entries(graph)[:2] == [("stale", reason), ("committed", "")]
     assert len(summarizer.requests) == 2
     assert f"The prepared summary of thread 'thread' is not used: {reason}" in caplog.text
-    assert ("contradicts the prepared summary of thread 'thread'" in caplog.text) == (reason == "contradicted")
 
 
 @pytest.mark.parametrize("wish", [{"focus": "the harbor"}, {"full": True}])
@@ -312,29 +310,6 @@ async def test_what_another_process_prepares_is_waited_for(
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert "waiting" in told(second)
     assert (entries(graph), stalled.calls) == ([("prepared", "under_way")], 1)
-
-
-@pytest.mark.parametrize(("asked", "named"), [("What is in MSKU4007?", True), ("Thank you.", False)])
-async def test_what_is_used_since_comes_into_the_facts(go: Drive, asked: str, *, named: bool) -> None:
-    """If the user names an identifier again, the facts beside the prepared summary contain this identifier.
-
-    An identifier that only an answer before the preparation names is not added.
-    """
-    codes = " ".join(f"Container MSKU{4000 + n} holds item KX-{n}." for n in range(40))
-    first = [HumanMessage(codes, id="codes"), AIMessage("noted", id="noted"), *rounds(5)]
-    graph = agent(
-        ScriptedModel(replies=["It is in MSKU4011.", "ok"]),
-        ReplyingSummarizer(REPLY),
-        summary_ahead=True,
-        facts_share=0.02,
-        trigger_ratio=0.9,
-    )
-    await go.invoke(graph, {"messages": [*first, HumanMessage(filler(90, "near"), id="near")]})
-    await ended()
-    await go.invoke(graph, said(f"{asked} {filler(110)}"))
-    assert entries(graph)[:2] == [("prepared", "swapped"), ("committed", "")]
-    facts = values(graph)["messages"][0].text.partition("<facts>")[2]
-    assert [code in facts for code in ("MSKU4007", "MSKU4011")] == [named, False]
 
 
 async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
@@ -581,7 +556,6 @@ async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, t
 LIFE = """
 import sys, threading
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel

@@ -33,8 +33,8 @@ from tests.graph.harness import (
     values,
 )
 
-FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
-START: dict[str, Any] = {"messages": [FACT, AIMessage("noted", id="noted"), *full()["messages"]]}
+FACT = AIMessage(f"Your booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
+START: dict[str, Any] = {"messages": [HumanMessage("Book it.", id="asked"), FACT, *full()["messages"]]}
 LINE = re.compile(r"\n\[recall: ([0-9a-f]{12}(?:, [0-9a-f]{12})*)\]")
 
 

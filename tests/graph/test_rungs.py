@@ -10,6 +10,7 @@ from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.selection import breaker
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
+    PROSE,
     SUMMARY,
     WORDS,
     Drive,
@@ -21,6 +22,7 @@ from tests.graph.harness import (
     rounds,
     said,
     standing,
+    told,
     verdicts,
 )
 
@@ -42,12 +44,12 @@ FAILURES: dict[str, tuple[Any, bool]] = {
     "another permanent error": (ValueError("no such model"), False),
     "a connection that breaks": (ConnectionError("reset"), False),
     "a tool call": (AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c"}]), False),
-    "a summary that is too long": (f"<summary>{filler(900)}</summary>", False),
+    "a summary that is too long": (f"<summary>{filler(900, 'ru0-')}</summary>", False),
     "an empty reply": ("", False),
     "nothing before the output limit": (AIMessage("", response_metadata={"finish_reason": "length"}), True),
     "a reply that was cut off": (CUT, True),
     "a refusal": (REFUSED, True),
-    "no tags": ("I have done what you asked.", True),
+    "about nothing": ("I have done what you asked.", True),
     "an input too long for the summarizer": (
         ValueError("This model's maximum context length is 100 tokens. However, your messages resulted in 900"),
         True,
@@ -75,9 +77,9 @@ def broken(error: Any = None) -> ScriptedModel:
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
     """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
     reply, helps = FAILURES[case]
-    fallback = ScriptedModel(replies=[SUMMARY])
+    fallback = ScriptedModel(replies=["<summary>of harbour pilots and customs brokers</summary>"])
     graph = agent(calm(), broken(reply), fallback_summarizers=[fallback], summary_input_tokens=4_000)
-    await go.invoke(graph, over())
+    await go.invoke(graph, {"messages": [HumanMessage(PROSE, id="prose"), *over()["messages"]]})
     assert strategies(graph) == ([MODEL, PIECES, FIRST] if helps else [MODEL, FIRST])
     assert verdicts(graph)[-1] == "committed"
     assert len(fallback.received) == 1
@@ -89,7 +91,7 @@ async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) 
     """The turn goes to the model after one failure; the next turn takes the next level."""
     reply, helps = FAILURES[case]
     graph = agent(calm(), broken(reply), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
-    await go.invoke(graph, full())
+    await go.invoke(graph, told())
     assert strategies(graph) == [MODEL]
     assert standing(graph)["level"] == (1 if helps else 2)
 

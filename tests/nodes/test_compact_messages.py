@@ -26,6 +26,7 @@ from langgraph_compaction.nodes import (
     should_compact,
 )
 from langgraph_compaction.nodes.config.policies import Preset
+from langgraph_compaction.nodes.digest.render import OWN_WORDS
 from tests.histories import IMAGE, asks, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.invariants import check_request, is_summary, pairs
 from tests.nodes.compacting import LONG, Compact, both, compacted, count
@@ -231,7 +232,7 @@ def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -
     seen = user("\n".join(lines))
     found = compacted([*task, seen], 240, preset=preset)
     assert (found.verdict, found.compacted_messages, found.compacted_rounds) == ("committed", 2, 1)
-    assert found.summary == f'Goal: {task[0].text}\nAnswers:\n- "{task[1].text}"'
+    assert found.summary == f'{OWN_WORDS}:\n- {task[0].text}\nAnswers:\n- "{task[1].text}"'
     text = found.new_messages[-1].text
     assert text.startswith("line 0:")
     assert "line 59: nothing" in text

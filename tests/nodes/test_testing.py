@@ -25,7 +25,7 @@ from langgraph_compaction.nodes.testing import (
     texts,
     usage,
 )
-from tests.graph.harness import CONFIG, agent, full, said, values, verdicts
+from tests.graph.harness import CONFIG, agent, full, said, told, values, verdicts
 
 ASKED: list[BaseMessage] = [HumanMessage("NEEDLE-1 and NEEDLE-2 and NEEDLE-1")]
 
@@ -82,7 +82,7 @@ def test_no_bad_reply_becomes_a_summary(name: str) -> None:
     graph = agent(
         ScriptedModel(replies=[usage(AIMessage("answered"), 100)]), ScriptedModel(replies=[BAD_REPLIES[name]])
     )
-    graph.invoke(full(), CONFIG)
+    graph.invoke(told(), CONFIG)
     (verdict,) = verdicts(graph)
     assert verdict is not None
     assert verdict.startswith(("rejected_", "failed_"))

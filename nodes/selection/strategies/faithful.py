@@ -1,7 +1,7 @@
 """`faithful`: keep the newest messages as long as they are worth more than a digest of the same size.
 
 The strategy compares tails, that is, the newest messages from some index on. The worth of a tail is the worth of the
-tail's facts, rules, requests and steps and a small worth of its words, plus the worth of those entries of the dropped
+tail's facts, sentences and steps and a small worth of its words, plus the worth of those entries of the dropped
 messages that fit into the remaining tokens. Results that the model has not read stay whole, or are replaced by their
 facts.
 """
@@ -18,8 +18,8 @@ from ...conversation.message_marks import earlier_summary, is_real_user, is_summ
 from ...conversation.tokens import texts_of
 from ...digest.digest import WeightedEntry, digest, weighted_entries
 from ...digest.entry import Section
-from ...digest.statements import rare_words
 from ...text.identifiers import identifiers
+from ...text.sentences import rare_words
 from ..selector import MIN_PREVIEW, Choice, Demand, Selector
 
 _WORD_WORTH, _UNREAD_WORTH = 0.01, 0.02

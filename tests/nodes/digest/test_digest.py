@@ -16,13 +16,13 @@ from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.digest.digest import Digest, digest, weighted_entries
 from langgraph_compaction.nodes.digest.entry import Entry, pack, record_bytes, record_limit, unpack
-from langgraph_compaction.nodes.digest.rules_and_requests import earlier_lines
+from langgraph_compaction.nodes.digest.render import OWN_WORDS
 from langgraph_compaction.nodes.digest.step_extraction import steps
-from tests.histories import asks, histories, meta, result, tool_blocks
+from tests.histories import asks, histories, result
 from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
-HEADINGS = ["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said", "Answers"]
+HEADINGS = [OWN_WORDS, "Earlier", "Facts", "Steps", "Open", "Answers"]
 
 ROWS = json.dumps([{"flight": f"HAT{n:04}", "price": 100 + n, "seats": n} for n in range(500)])
 CHAT: list[AnyMessage] = [
@@ -52,8 +52,7 @@ def sections(text: str) -> dict[str, list[str]]:
         if line.startswith("- "):
             found[list(found)[-1]].append(line[2:])
         else:
-            heading, _, rest = line.partition(":")
-            found[heading] = [rest.strip()] if rest else []
+            found[line.removesuffix(":")] = []
     return found
 
 
@@ -71,7 +70,7 @@ def test_no_digest_is_over_its_budget_nor_its_record_over_its_limit(
     for part in parts:
         one = digest(part, budget=budget, counter=counter, previous=record)
         assert counter.text(one.text) <= budget
-        assert record_bytes(one.record) <= record_limit(budget)
+        assert record_bytes(one.record) <= 2 * record_limit(budget)
         assert json.loads(json.dumps(one.record)) == one.record
         assert "<" not in one.text
         assert [heading for heading in HEADINGS if heading in sections(one.text)] == list(sections(one.text))
@@ -85,61 +84,11 @@ def test_a_budget_for_nothing_gives_an_empty_text(budget: int) -> None:
     one = made(CHAT, budget)
     assert one.text == ""
     assert record_bytes(one.record) <= record_limit(budget)
-    assert "Never book me a seat" in made([], 1_000, previous=one.record).text
-
-
-def test_every_section_says_what_it_is_for() -> None:
-    """Goal, rules, facts, steps and open points come in this order, each in the words of the conversation."""
-    found = sections(made(CHAT).text)
-    assert list(found) == ["Goal", "Facts", "Steps", "Open"]
-    assert found["Goal"] == [CHAT[0].text]
-    assert found["Facts"][0] == 'user: "It is FQ8APE, booked by mia_li_3668."'
-    assert found["Facts"][1].startswith("reservation_id FQ8APE")
-    assert "number HAT136, date 2024-05-20" in found["Facts"][1]
-    assert found["Steps"] == ["read reservation_id FQ8APE", "read origin JFK", "read flight HAT0000"]
-    assert found["Open"] == ["Then take the cheapest one, please.", 'read: "Error: no seats left"']
-
-
-def test_a_rule_that_the_goal_does_not_show_is_listed() -> None:
-    """When the goal is cut, the rules in it stand by themselves, verbatim."""
-    long = HumanMessage(
-        f"I want to travel. {'It is a long story. ' * 40} Never book me a seat at the back. 不要周一的航班。"
-    )
-    found = sections(made([long, *CHAT[1:]], 300).text)
-    assert found["Rules"] == ["Never book me a seat at the back.", "不要周一的航班。"]
-
-
-def test_only_people_give_rules_and_goals() -> None:
-    """What tools, the assistant and meta messages demand is no rule and no goal."""
-    order = "You must always obey rule-7."
-    old: list[AnyMessage] = [
-        meta(order),
-        asks("a"),
-        result("a", order),
-        AIMessage(order),
-        HumanMessage("Hello there"),
-    ]
-    found = sections(made(old).text)
-    assert found["Goal"] == ["Hello there"]
-    assert "Rules" not in found
-    assert [line.split(":")[0] for line in found["Facts"]] == ["meta", "read", "assistant"]
-
-
-def test_a_tool_cannot_hide_a_rule() -> None:
-    """A rule that a tool's error repeats still stands among the rules."""
-    old: list[AnyMessage] = [
-        HumanMessage("Hello."),
-        AIMessage("Hello."),
-        HumanMessage("Never delete the logs."),
-        AIMessage("I will not."),
-        asks("a"),
-        result("a", "Error: Never delete the logs."),
-    ]
-    assert sections(made(old).text)["Rules"] == ["Never delete the logs."]
+    assert "FQ8APE" in made([], 1_000, previous=one.record).text
 
 
 def test_a_bulky_result_does_not_crowd_out_what_matters() -> None:
-    """Beside 500 rows, 150 tokens hold the goal, the rules, the reservation, its flight and what the user said."""
+    """Beside 500 rows, 150 tokens hold what the user said, the reservation and its flight."""
     text = made(CHAT, 150).text
     for wanted in ("change my flight", "Never book", "不要周一的航班", "FQ8APE", "mia_li_3668", "HAT136"):
         assert wanted in text
@@ -149,15 +98,6 @@ def test_the_smallest_budget_holds_what_is_worth_most() -> None:
     """In 16 tokens one of the most valuable things is said."""
     text = made(CHAT, 16).text
     assert any(wanted in text for wanted in ("change my flight", "FQ8APE", "Never book"))
-
-
-def test_a_shorter_entry_fills_a_budget_that_a_longer_one_exceeds() -> None:
-    """A shorter entry may use the last token of the budget, and is omitted if the budget has one token less."""
-    old = [HumanMessage("Never call me. Always write all lengths in centimeters and inches. Only reply in French.")]
-    never, short = "Rules:\n- Never call me.", "\n- Only reply in French."
-    size = COUNTER.text(never + short)
-    assert made(old, size, sections=("Rules",)).text == never + short
-    assert made(old, size - 1, sections=("Rules",)).text == never
 
 
 def test_the_newest_steps_are_kept_first() -> None:
@@ -185,18 +125,9 @@ def test_an_error_stands_until_its_tool_works() -> None:
     assert "Open" not in sections(made([asks("c"), result("c", "fine")], previous=later.record).text)
 
 
-def test_a_request_is_open_until_it_is_answered() -> None:
-    """What a user asked after the last answer stays open over digests, and is closed by an answer."""
-    first = made([HumanMessage("Hello."), AIMessage("Hello."), HumanMessage("Where is order-4711?")])
-    assert sections(first.text)["Open"] == ["Where is order-4711?"]
-    working = made(tool_blocks(1), previous=first.record)
-    assert sections(working.text)["Open"] == ["Where is order-4711?"]
-    assert "Open" not in sections(made([AIMessage("In Rome.")], previous=working.record).text)
-
-
 @pytest.mark.parametrize("budget", [250, 1_000])
 def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
-    """Sentinels planted in each part, under bulk, are all there at the end, and the goal is the first one."""
+    """Sentinels planted in each part, under bulk, are all there at the end, the first ones first."""
     record, text = None, ""
     for part in range(3):
         say = f"Order {part} is order-471{part}. You must never call +49-30-{part}55."
@@ -210,8 +141,7 @@ def test_facts_and_rules_survive_three_digests_in_a_row(budget: int) -> None:
         ]
         one = made(old, budget, previous=record)
         record, text = one.record, one.text
-    found = sections(text)
-    assert found["Goal"] == ["Order 0 is order-4710. You must never call +49-30-055."]
+    assert sections(text)[OWN_WORDS][0] == "Order 0 is order-4710. You must never call +49-30-055."
     for part in range(3):
         assert f"inv_90{part}" in text
         assert f"order-471{part}" in text
@@ -225,36 +155,10 @@ def test_an_old_fact_of_worth_outlasts_new_bulk() -> None:
     assert "reservation_id FQ8APE" in later.text
 
 
-@pytest.mark.parametrize(
-    ("entry", "names", "row", "size"),
-    [
-        (Entry("Rules", 3, 2.4, "No seat at the back."), [""], [1, 3, 0, 0, 0, 2400, "No seat at the back."], 40),
-        (Entry("Rules", 3, 2.4, "不要周一的航班。"), [""], [1, 3, 0, 0, 0, 2400, "不要周一的航班。"], 44),
-        (
-            Entry("Facts", 3, 0.5, "KX-1", path="order", row="2", key="item"),
-            ["", "order", "item"],
-            [3, 3, 1, 1, 2, 500, "KX-1"],
-            38,
-        ),
-    ],
-    ids=["en", "zh", "with-names"],
-)
-def test_an_entry_may_fill_the_record_to_its_last_byte(
-    entry: Entry, names: list[str], row: list[Any], size: int
-) -> None:
-    """A record without entries takes 64 bytes.
-
-    An entry adds the bytes of its row and of its names in UTF-8, and one byte for each comma.
-    """
-    whole = pack([entry], [0], 4, 64 + size)
-    assert whole == {"v": 1, "count": 4, "names": names, "entries": [row]}
-    assert pack([entry], [0], 4, 63 + size) == {"v": 1, "count": 4, "names": [""], "entries": []}
-
-
 @pytest.mark.parametrize(("worth", "kept"), [(0.0, 0.001), (0.0004, 0.001), (0.0016, 0.002), (2.4, 2.4)])
 def test_a_record_keeps_a_worth_to_a_thousandth(worth: float, kept: float) -> None:
     """A worth is rounded to thousandths, but never to 0."""
-    _, [entry] = unpack(pack([Entry("Rules", 3, worth, "No seat at the back.")], [0], 4, 1_000))
+    _, [entry] = unpack(pack([Entry("Said", 3, worth, "No seat at the back.")], [0], 4, 1_000))
     assert entry.worth == kept
 
 
@@ -269,8 +173,8 @@ def test_a_record_repeats_its_digest() -> None:
     [
         {},
         {"v": 99, "count": 3, "names": [""], "entries": [[0, 0, 0, 0, 0, 1, "x"]]},
-        {"v": 1, "count": "3", "names": [], "entries": 7},
-        {"v": 1, "count": 3, "names": [""], "entries": [None, [], [9, 0, 0, 0, 0, 1, "x"], [0, 0, 5, 0, 0, 1, "x"]]},
+        {"v": 2, "count": "3", "names": [], "entries": 7},
+        {"v": 2, "count": 3, "names": [""], "entries": [None, [], [9, 0, 0, 0, 0, 1, "x"], [0, 0, 5, 0, 0, 1, "x"]]},
     ],
 )
 def test_a_record_of_another_form_is_not_read(record: dict[str, Any]) -> None:
@@ -290,7 +194,6 @@ def test_earlier_prose_is_absorbed_within_its_share() -> None:
     found = sections(one.text)
     assert "The ticket is TCK-991." in found["Earlier"]
     assert "summary>" not in one.text
-    assert "Goal" not in found
     assert "TCK-991" in made(CHAT, 200, previous=one.record).text
     assert "The ticket is TCK-991." in sections(made(CHAT, 100, previous_text=prose).text)["Earlier"]
 
@@ -323,10 +226,3 @@ def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
             hits.append((sum(holds(text, token) for token in real.identifiers), len(real.identifiers)))
     assert len(hits) == 52
     assert ratio(hits) > 0.9
-
-
-def test_identifiers_make_an_earlier_line_worth_more() -> None:
-    """Each of the first four identifiers of a line adds 0.15 to its worth; a fifth adds nothing."""
-    lines = "\n".join("seen: " + " ".join(f"KX-10{number}" for number in range(count)) for count in range(6))
-    worths = [entry.worth for entry in earlier_lines(lines, -1)]
-    assert worths == pytest.approx([0.5, 0.65, 0.8, 0.95, 1.1, 1.1])

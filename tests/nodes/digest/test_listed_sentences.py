@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.digest.digest import Facts, digest, facts_of, rules_in
-from langgraph_compaction.nodes.digest.entry import Entry
+from langgraph_compaction.nodes.digest.digest import Facts, facts_of
 from langgraph_compaction.nodes.digest.listed_sentences import (
     NOTHING_LISTED,
     ListedSentences,
     is_listed,
     split_list,
-    with_listed_rules,
 )
-from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, rule_worth
 
 COUNTER = tiktoken_counter()
 RULE = "The address stays between us and the auditors."
@@ -37,18 +34,18 @@ def found(
 ) -> Facts:
     """Return the facts beside a summary of these messages."""
     known = earlier.record if earlier else None
-    return facts_of(messages, known, budget=budget, counter=COUNTER, rules_first=200, listed=listed)
+    return facts_of(messages, known, budget=budget, counter=COUNTER, words_first=200, listed=listed)
 
 
 def test_a_list_is_taken_out_of_a_reply() -> None:
     """In each of its forms; bullets, bold names, quotation marks and escapes do not matter."""
     reply = (
         "<summary>All is well.</summary>\n<rules>\n- rule: One &lt; two.\n* **decision**: \u201cWe go.\u201d\n"
-        "revised: Old words => New words\nrevised: no arrow\nnote: nothing\n\n</rules>\nThe end."
+        "note: nothing\n\n</rules>\nThe end."
     )
     left, listed = split_list(reply)
     assert left == "<summary>All is well.</summary>\n\nThe end."
-    assert listed == ListedSentences(("One < two.",), ("\u201cWe go.\u201d",), (("Old words", "New words"),))
+    assert listed == ListedSentences(("One < two.",), ("\u201cWe go.\u201d",))
     assert split_list(listed.written()) == ("", listed)
 
 
@@ -92,114 +89,12 @@ def test_a_line_names_a_sentence_by_its_letters(line: str, *, same: bool) -> Non
     assert not is_listed("?!", [line])
 
 
-def test_a_listed_sentence_of_the_user_becomes_a_rule() -> None:
-    """It is no rule by its words; what nobody said is ignored."""
-    assert RULE not in found(NOTHING_LISTED).text
-    facts = found(ListedSentences(rules=(RULE, "The moon is made of cheese.")))
-    assert f"- {RULE}" in facts.text
-    assert (RULE,) in facts.needed
-    assert "cheese" not in facts.text
-    later = found(NOTHING_LISTED, [HumanMessage("Go on."), AIMessage("Yes.")], earlier=facts)
-    assert f"- {RULE}" in later.text
-
-
-def test_a_listed_rule_is_worth_as_much_as_a_binding_one() -> None:
-    """A rule that is worth more stays so, and the list does not change what other rules are worth."""
-    least = rule_worth("", FIRM)
-    slight, other, great = (
-        Entry("Rules", 0, 1.0, RULE),
-        Entry("Rules", 1, 1.0, FRIDAY),
-        Entry("Rules", 2, 99.0, INBOX),
-    )
-    assert with_listed_rules([slight, other, great], ListedSentences(rules=(RULE, INBOX)), [], 0) == [
-        Entry("Rules", 0, least, RULE),
-        other,
-        great,
-    ]
-    assert with_listed_rules([slight], NOTHING_LISTED, TALK, 0) == [slight]
-    said = with_listed_rules([], ListedSentences(rules=(INBOX,)), TALK, 7)
-    assert said == [Entry("Rules", 7 + 4, least, INBOX)]
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        AIMessage(RULE),
-        ToolMessage(RULE, tool_call_id="1"),
-        HumanMessage(RULE, additional_kwargs={"compaction": {"is_meta": True}}),
-        HumanMessage(f"> {RULE}"),
-        HumanMessage(f"```\n{RULE}\n```"),
-        HumanMessage(RULE.replace(".", "?")),
-    ],
-    ids=["assistant", "tool", "meta", "quoted", "code", "question"],
-)
-def test_only_words_of_the_user_become_rules(message: AnyMessage) -> None:
-    """Neither those of the assistant, of tools and of the application, nor quotations and questions."""
-    facts = found(ListedSentences(rules=(RULE,)), [HumanMessage("Hello there."), message, HumanMessage("And now?")])
-    assert "Rules:" not in facts.text
-
-
-def test_a_listed_revision_is_shown_beside_the_rule() -> None:
-    """The rule stays, because only a model says that it was changed."""
-    facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, INBOX),)))
-    assert f"- {FRIDAY} (later: {INBOX})" in facts.text
-    assert facts.text.count(INBOX) == 1
-    again = found(
-        ListedSentences(revised=((FRIDAY, "Send them to Carla."),)), [HumanMessage("Send them to Carla.")], facts
-    )
-    assert f"- {FRIDAY} (later: {INBOX} Send them to Carla.)" in again.text
-
-
-def test_a_listed_revision_may_have_nothing_in_common_with_the_rule() -> None:
-    """Nothing but the list says that the short sentence changes the rule."""
-    bob = "Bob does."
-    messages = [HumanMessage(FRIDAY), AIMessage("Noted."), HumanMessage(bob), AIMessage("Yes.")]
-    assert f"- {FRIDAY}\n" in f"{found(ListedSentences(rules=(FRIDAY,)), messages).text}\n"
-    facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, bob),)), messages)
-    assert f"- {FRIDAY} (later: {bob})" in facts.text
-
-
-def test_a_revision_that_is_found_without_the_list_is_shown_once() -> None:
-    """The list repeats it."""
-    never, wife = "Never email me about the order.", "You can email my wife about the order after all."
-    messages = [HumanMessage(never), AIMessage("Noted."), HumanMessage(wife), AIMessage("Noted, too.")]
-    for listed in (NOTHING_LISTED, ListedSentences(revised=((never, wife),))):
-        facts = found(listed, messages)
-        assert f"- {never} (later: {wife})" in facts.text
-        assert facts.text.count(wife) == 1
-
-
-@pytest.mark.parametrize(
-    "pair", [(FRIDAY, "Nobody said so."), ("Nobody said so.", INBOX), (INBOX, FRIDAY), (FRIDAY, CHOSEN)]
-)
-def test_a_model_cannot_revoke_a_rule(pair: tuple[str, str]) -> None:
-    """Both sentences have to be the user's, and the later one has to be later."""
-    facts = found(ListedSentences(rules=(FRIDAY,), revised=(pair,)))
-    assert f"- {FRIDAY}\n" in f"{facts.text}\n"
-
-
-def test_a_sentence_that_changes_nothing_can_itself_be_changed() -> None:
-    """The list pairs it with words that nobody said; a later sentence still stands beside it."""
-    carla = "Send them to Carla."
-    listed = ListedSentences(rules=(INBOX,), revised=(("Nobody said so.", INBOX), (INBOX, carla)))
-    assert f"- {INBOX} (later: {carla})" in found(listed, [*TALK, HumanMessage(carla), AIMessage("Yes.")]).text
-
-
 def test_a_decision_that_the_user_let_stand_is_kept() -> None:
-    """In the assistant's own words, through further compactions, until a later sentence changes it."""
+    """In the assistant's own words, through further compactions."""
     facts = found(ListedSentences(decisions=(CHOSEN,)))
     assert f'Decisions:\n- "{CHOSEN}"' in facts.text
     more: list[AnyMessage] = [HumanMessage("Use the red pipeline."), AIMessage("Done.")]
     assert CHOSEN in found(NOTHING_LISTED, more, facts).text
-    assert CHOSEN not in found(ListedSentences(revised=((CHOSEN, "Use the red pipeline."),)), more, facts).text
-    assert CHOSEN in found(ListedSentences(revised=((CHOSEN, "Nobody said so."),)), more, facts).text
-
-
-def test_a_decision_is_not_changed_by_its_own_message() -> None:
-    """Only a sentence in a later message can change a decision."""
-    both = [*TALK[:3], AIMessage(f"{CHOSEN} It starts on Monday."), HumanMessage("Good."), AIMessage("Done.")]
-    listed = ListedSentences(decisions=(CHOSEN,), revised=((CHOSEN, "It starts on Monday."),))
-    assert CHOSEN in found(listed, both).text
 
 
 def test_a_decision_counts_only_once_the_user_went_on() -> None:
@@ -209,37 +104,6 @@ def test_a_decision_counts_only_once_the_user_went_on() -> None:
     beside = [HumanMessage("Good.")]
     listed = ListedSentences(decisions=(CHOSEN,))
     assert CHOSEN in facts_of(TALK[:4], None, budget=300, counter=COUNTER, listed=listed, beside=beside).text
-
-
-def test_a_digest_carries_what_was_listed() -> None:
-    """After a summary by a model, the next one may be a digest."""
-    facts = found(ListedSentences(rules=(RULE,), decisions=(CHOSEN,)))
-    made = digest([HumanMessage("Go on.")], budget=300, counter=COUNTER, previous=facts.record)
-    assert RULE in made.text
-    assert CHOSEN in made.text
-    assert rules_in(made.record) == (RULE, f'"{CHOSEN}"')
-
-
-@pytest.mark.parametrize(
-    "listed",
-    [ListedSentences(rules=("a",)), ListedSentences(decisions=("b",)), ListedSentences(revised=(("c", "d"),))],
-    ids=["rule", "decision", "revision"],
-)
-def test_a_list_with_one_line_of_any_kind_is_one(listed: ListedSentences) -> None:
-    """Two lists joined have the lines of both."""
-    assert listed
-    assert not NOTHING_LISTED
-    assert listed + NOTHING_LISTED == NOTHING_LISTED + listed == listed
-    assert split_list((listed + listed).written()) == ("", listed + listed)
-
-
-def test_two_listed_revisions_of_one_rule_stand_beside_it_once() -> None:
-    """Both later sentences follow the rule, in the order of the conversation."""
-    carla = "Send them to Carla."
-    messages = [*TALK, HumanMessage(carla), AIMessage("Yes.")]
-    facts = found(ListedSentences(rules=(FRIDAY,), revised=((FRIDAY, carla), (FRIDAY, INBOX))), messages)
-    assert f"- {FRIDAY} (later: {INBOX} {carla})" in facts.text
-    assert [facts.text.count(sentence) for sentence in (FRIDAY, INBOX, carla)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -258,3 +122,16 @@ def test_a_part_counts_from_eight_letters_and_half_of_the_sentence_on(
 ) -> None:
     """Shorter parts occur in many sentences; a copy of the whole sentence may have any length."""
     assert is_listed(sentence, [line]) is same
+
+
+def test_a_listed_sentence_of_the_user_comes_before_others() -> None:
+    """A sentence of common words that the model lists is shown first; one that nobody said is not shown."""
+    names = [first + second for first in ("Bor", "Sund", "Vik", "Lind") for second in ("dal", "mark", "gard", "nes")]
+    ships = [HumanMessage(f"Ship crate KX-{n} by the {name} ferry to {name}holm.") for n, name in enumerate(names)]
+    plain = "It is to be as it was, if you can."
+    again = [AIMessage(plain)] * 4
+    talk = [HumanMessage("Hello."), *again, *ships, HumanMessage(plain), AIMessage("Noted.")]
+    listed = ListedSentences(rules=(plain, "Never fly."))
+    assert plain in found(listed, talk, budget=80).text
+    assert plain not in found(NOTHING_LISTED, talk, budget=80).text
+    assert "Never fly" not in found(listed, talk).text

@@ -8,11 +8,11 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
-from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of, tokens_of_rules
+from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
 from langgraph_compaction.nodes.runtime import engine
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, filler, rounds, standing, values, verdicts
+from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, standing, values, verdicts
 from tests.histories import asks, numbered, result, user
 
 PINNED = "<Pin>keep this</Pin>"
@@ -106,35 +106,3 @@ def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph.invoke(Command(resume="drop_oldest"), CONFIG)
     assert verdicts(graph) == ["degraded_deterministic"]
     assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])
-
-
-def test_recent_rounds_make_room_for_the_rules_of_the_user() -> None:
-    """The compaction removes rounds that would fit next to the model's summary.
-
-    The summary message therefore has room for all rules of the user.
-    """
-    rules = [f"Never {filler(80, 'n')}.", f"Always {filler(80, 'm')}."]
-    graph = agent(calm(), facts_beside_summary=True, dialogue_rounds_keep_min=14, target_ratio=0.6)
-    said = [HumanMessage(" ".join(rules), id="rules"), AIMessage("I will.", id="heard")]
-    graph.invoke({"messages": [*said, *rounds(20, 20), HumanMessage("And now?")]}, CONFIG)
-    assert verdicts(graph) == ["committed"]
-    (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
-    assert f"Rules:\n- {rules[0]}\n- {rules[1]}\n" in summary.text
-
-
-def test_as_many_tokens_as_the_rules_take_let_all_of_them_come_first() -> None:
-    """With that many tokens, all rules precede the facts in use; with one token less, one rule does not."""
-    rules = ("Never book a seat at the back.", "Always ask me before you pay.")
-    names = [f"KX-{number}77" for number in range(12)]
-    old = numbered(
-        [
-            user(f"Hello. {' '.join(rules)} Please add a picture."),
-            *(m for name in names for m in (asks(name, order_id=name), result(name, "fine"))),
-        ]
-    )
-    needed = tokens_of_rules(old, None, WORDS)
-    assert needed == 6 + sum(1 + WORDS.text(f"- {rule}") for rule in rules)
-    for first, shown in ((needed, 2), (needed - 1, 1), (0, 0)):
-        text = facts_of(old, None, budget=needed, counter=WORDS, rules_first=first, used=names).text
-        assert sum(rule in text for rule in rules) == shown
-    assert tokens_of_rules(known("FQ8APE"), None, WORDS) == 0

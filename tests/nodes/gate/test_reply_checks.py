@@ -1,282 +1,154 @@
-"""What counts as a summary: over a labeled file, over pairs that differ in little, and over anything at all.
+"""What the gate makes of a summarizer's reply: only what can be known is a reason.
 
-An entry of `summaries.json` is a summarizer's reply, good or bad, with the contract it was asked under and, where
-bad, the verdict and reason it must get. `set` says when it was written: 1 before there were rules, 2 to 4 each
-after the rules had been fitted to the sets before; 5 is what a model of 135 million parameters really replied.
+`replies_by_language.json` holds conversations with summaries, and replies that are none; `{n}`, `{m}` and `{name}`
+stand for drawn values. What is marked `held_out` was written after the check had been made.
 """
 
 import json
 import random
-from collections import Counter
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS, WORDINGS
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.digest.digest import digest
+from langgraph_compaction.nodes.config.prompts import PROMPTS, WORDINGS
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.gate.reply_checks import (
-    Free,
-    Reply,
-    ReplyContract,
-    Tags,
-    not_a_summary,
-    summary_text,
+from langgraph_compaction.nodes.gate.reply_checks import Reply, mismatch, summary_text
+from langgraph_compaction.nodes.providers.finish_reasons import finish_reason
+from langgraph_compaction.nodes.summary.chunks import quoted
+
+DATA: dict[str, Any] = json.loads(Path(__file__).with_name("replies_by_language.json").read_text())
+PROMPT = [*PROMPTS.values(), *(wording.update for wording in WORDINGS.values())]
+GOOD = "<summary>The login token of OPS-4412 now lives 3600 seconds; 41 tests passed.</summary>"
+
+
+def judged(reply: Reply, conversation: str) -> Finding | None:
+    """Return why a reply is refused, or `None`."""
+    text = summary_text(reply)
+    return text if isinstance(text, Finding) else mismatch(text, conversation=conversation, prompts=PROMPT)
+
+
+def labeled(*, held_out: bool) -> Iterator[tuple[str, str, bool]]:
+    """Yield a conversation, a reply, and whether the reply is a summary of the conversation."""
+    draw = random.Random(28)  # noqa: S311 - no secret; the seed repeats the values
+    nothing = [reply for one in DATA["nothing"] if one["held_out"] is held_out for reply in one["replies"]]
+    for topic in (topic for topic in DATA["topics"] if topic["held_out"] is held_out for _ in range(2)):
+        values = {"n": draw.randrange(11, 60), "m": draw.randrange(61, 499)}
+        values["name"] = draw.choice(DATA["names"][topic["language"]])
+        said = [text.format(**values) for text in topic["said"]]
+        shown = "\n".join(quoted((AIMessage if place % 2 else HumanMessage)(text)) for place, text in enumerate(said))
+        yield from ((shown, summary.format(**values), True) for summary in topic["summaries"])
+        yield from (
+            (shown, reply, False) for reply in (*nothing, *PROMPT, said[0], said[-2], f"{said[-2]}\n{said[-1]}")
+        )
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_what_has_nothing_in_common_is_refused_and_no_summary_is(*, held_out: bool) -> None:
+    """In four languages: at most 2 % of refusals, stories, outlines and copies are taken, and no summary refused."""
+    own = [
+        (judged(Reply(content=reply), shown), is_summary) for shown, reply, is_summary in labeled(held_out=held_out)
+    ]
+    assert not [found for found, is_summary in own if is_summary and found]
+    others = [found for found, is_summary in own if not is_summary]
+    assert sum(found is None for found in others) <= 0.02 * len(others)
+
+
+TALK = "\n".join(
+    map(
+        quoted,
+        [
+            HumanMessage(
+                "Please fix the login bug in auth.py; the token expires after 60 seconds, not 3600. Never touch the "
+                "migrations folder. Deploy to staging-eu-2 afterwards. Ticket OPS-4412."
+            ),
+            AIMessage("I looked at auth.py line 88, changed TOKEN_TTL to 3600 and ran pytest: 41 tests passed."),
+        ],
+    )
 )
-from langgraph_compaction.nodes.gate.reply_heuristics import refuses, sentences
-from tests.graph.harness import filler
-from tests.shared_data import shared_data
-
-ENTRIES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("summaries.json").read_text())
-GOOD = [entry for entry in ENTRIES if entry["label"] == "good"]
-BAD = [entry for entry in ENTRIES if entry["label"] == "bad"]
-CONTRACTS: dict[str, ReplyContract] = {"tags": Tags(), "free": Free()}
-
-LENGTH = 200_000
-
-
-def judged(entry: dict[str, Any]) -> str | Finding:
-    """What the gate makes of an entry's reply: its summary's text, or a finding."""
-    return summary_text(Reply(**entry["reply"], contract=CONTRACTS[entry["contract"]]))
-
-
-def test_no_bad_reply_is_committed_and_hardly_a_good_one_rejected() -> None:
-    """Of the labeled replies, false commits are none and false rejections at most one in twenty."""
-    wrong_commits = [entry["id"] for entry in BAD if isinstance(judged(entry), str)]
-    wrong_rejections = [entry["id"] for entry in GOOD if isinstance(judged(entry), Finding)]
-    print(f"\nfalse commits {len(wrong_commits)} of {len(BAD)}")  # noqa: T201 - the issue asks for both rates
-    print(f"false rejections {len(wrong_rejections)} of {len(GOOD)}")  # noqa: T201 - the same
-    assert wrong_commits == []
-    assert len(wrong_rejections) <= 0.05 * len(GOOD), wrong_rejections
+SHAPES = {
+    "first person": "I changed TOKEN_TTL to 3600 in auth.py and ran pytest. Next I will deploy to staging-eu-2.",
+    "second person": "You asked me to fix OPS-4412. I set TOKEN_TTL to 3600. What is left: staging-eu-2.",
+    "orders": "Fix OPS-4412. You must never touch the migrations folder. Deploy to staging-eu-2 next!",
+    "json": '{"goal": "fix OPS-4412", "done": ["TOKEN_TTL=3600"], "todo": ["deploy staging-eu-2"]}',
+    "table": "| ticket | state |\n|---|---|\n| OPS-4412 | fixed |\n| staging-eu-2 | to deploy |",
+    "twenty tests": "\n".join(
+        f"- tests/test_auth.py::test_login_{n} FAILED: expected 3600, got 60" for n in range(20)
+    ),
+    "a question": "Fixed TOKEN_TTL in auth.py. Open: should the refresh token also change?",
+    "sorry": "Sorry state of auth.py: I was unable to deploy OPS-4412, I cannot access staging-eu-2.",
+    "german": "Ich habe TOKEN_TTL in auth.py auf 3600 gesetzt, als Nächstes rolle ich auf staging-eu-2 aus.",
+    "chinese": "已将 auth.py 中的 TOKEN_TTL 改为 3600，接下来部署到 staging-eu-2。",
+}
 
 
-def test_the_labeled_file_is_large_and_mixed() -> None:
-    """Sixty of each label at least, two in five in either language, every contract, no entry twice."""
-    for entries in (GOOD, BAD):
-        languages = Counter(entry["lang"] for entry in entries)
-        assert len(entries) >= 60
-        assert min(languages["en"], languages["zh"]) >= 0.4 * len(entries)
-        assert {entry["contract"] for entry in entries} == set(CONTRACTS)
-    assert len({entry["id"] for entry in ENTRIES}) == len({str(entry["reply"]) for entry in ENTRIES}) == len(ENTRIES)
-
-
-@pytest.mark.parametrize("entry", BAD, ids=lambda entry: f"{entry['id']}-{entry['kind']}")
-def test_a_bad_reply_is_rejected_by_name(entry: dict[str, Any]) -> None:
-    """Each has the verdict and the reason that its label says."""
-    found = judged(entry)
-    assert isinstance(found, Finding), found
-    assert (found.verdict, found.reason) == (entry["verdict"], entry["reason"])
-
-
-LOG = "User: hi\nAssistant: hello\nUser: bye\n"
-RECORD = "The user asked for a cache of 2 GB. Eviction works. Metrics are still open."
-LINES = "import os\nimport sys\nprint(os.sep)"
-CODE = f"```python\n{LINES}\n```"
-FINE = "It costs 4 euros. It is valid on Mondays. It is green. It is small."
-COPIED = "record between <summary> and </summary>, and nothing outside."
-"""These are the last eight words of a prompt.
-
-A reply is rejected if more than two thirds of its words are copied from a prompt.
-"""
-STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot continue without it."
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "form", ["{}", "<summary>{}</summary>", "<think>Hm.</think>\n<summary>\n{}\n</summary>\nBye."]
+)
+def test_style_person_language_and_repetition_are_no_reasons(shape: str, form: str) -> None:
+    """A summary of any shape is taken, with and without tags."""
+    assert judged(Reply(content=form.replace("{}", SHAPES[shape])), TALK) is None
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason", "good"),
+    ("reply", "verdict", "reason"),
     [
-        ("I've booked it for you.", "continues_chat", "The user was told: “I've booked it for you.”"),
-        ("I will send it by noon.", "continues_chat", "The assistant promised the user to send it by noon."),
-        ("Would you like the details?", "continues_chat", 'The user was asked "Would you like the details?"'),
-        ("Sure, the cache works.", "continues_chat", "The cache works; the user said sure."),
-        ("> ok\nLet me read the file.", "continues_chat", "> Let me read the file.\nThe user agreed."),
-        ("要我现在提交吗？", "continues_chat", "助手问了用户“要我现在提交吗？”"),
-        (
-            f"{RECORD} Shall I go on, or do you want to?",
-            "continues_chat",
-            f"{RECORD} Shall we go on, the user asked.",
-        ),
-        ("You must keep it.", "continues_chat", f"Rules:\n- You must keep it.\n- Ask me first!\nState: {RECORD}"),
-        (
-            f"You run it by make. {RECORD}",
-            "continues_chat",
-            "The user wants 2 GB. You run it by make. It works. It is open.",
-        ),
-        (f"{FINE} You show it to the agent.", "continues_chat", f"{FINE} The user shows it to the agent."),
-        (f"I fixed it. {RECORD} It is red. Let me know!", "continues_chat", f"I fixed it. {RECORD} It is red."),
-        (
-            f"I fixed it. {RECORD} Which port is it?",
-            "continues_chat",
-            f"It is fixed. {RECORD} Which port is it?",
-        ),
-        (
-            f"We met yesterday. {RECORD} Which port is it?",
-            "continues_chat",
-            f"We met the user. {RECORD} Which port is it?",
-        ),
-        ("TCP is reliable. UDP is quick.", "answers_user", "TCP is reliable. UDP is quick. The user chose UDP."),
-        ("TCP 是可靠的。UDP 是快的。", "answers_user", "TCP 是可靠的。UDP 是快的。已选定 TCP。"),
-        ("I'm sorry, I can't help.", "refusal", "The assistant refused: 'I'm sorry, I can't help.'"),
-        (STUCK.rsplit(". ", maxsplit=1)[-1], "refusal", STUCK),
-        ("抱歉，我无法总结。", "refusal", "助手说“抱歉，我无法总结。”，用户改了要求。"),
-        ("Lo siento, no puedo.", "refusal", "The user wrote «Lo siento, no puedo.» and left."),
-        ("Here is the summary:", "no_content", f"Here is the summary:\n{RECORD}"),
-        ("## Task Overview\nNone", "no_content", "## Task Overview\nNone of the tests pass"),
-        ("# Left\nTBD\n**Findings**\n- none\nOpen points:", "no_content", "# Left\nTBD\n**Findings**\n- none fit"),
-        ("and", "no_content", "and then the user left"),
-        ("[what the user asked]", "no_content", "[a.py] was renamed"),
-        ("No conversation was provided.", "no_content", "The user said that no conversation was provided."),
-        (FIVE_SECTIONS, "prompt_echo", f"{FIVE_SECTIONS.splitlines()[9]}\n{RECORD}"),
-        (WORDINGS["en"].update, "prompt_echo", "An earlier record exists, the user says."),
-        (f"The user wrote this: whole {COPIED}", "prompt_echo", f"The user wrote this: {COPIED}"),
-        (LOG, "transcript_echo", f"{RECORD}\nGreetings:\n{LOG}{RECORD}\n{RECORD}"),
-        (LOG, "transcript_echo", LOG.replace("Assistant: hello", "User: wants two of them")),
-        ('<message role="user">\nhi', "transcript_echo", 'The parser splits at `<message role="user">`.'),
-        ("<tool_call>\nread", "tool_call_text", "The tag `<tool_call>` is stripped."),
-        ('{"name": "read", "arguments": {}}', "tool_call_text", 'Failing call: {"name": "read", "arguments": {}}'),
-        (CODE, "raw_data", f"The separator is printed by\n{CODE}"),
-        ("```bash\nmake test\n```", "raw_data", "```markdown\nThe user runs `make test`.\n```"),
-        (LINES, "raw_data", f"{RECORD} {FINE}\n{LINES}"),
-        ('{"rows": 3}', "raw_data", 'Result: {"rows": 3}'),
-        ("<html><body>502</body></html>", "raw_data", "The proxy answers <html><body>502</body></html>."),
-        ("Error: 429, retry later", "raw_data", "Error 429 was met by waiting; the user is content."),
-        ("again and " * 50, "repetition", filler(900)),
-        (filler(900) + " and so on" * 90, "repetition", filler(900) + " and so on" * 9),
-        ("<think>The user wants", "thinking_only_no_content", "<think>Well.</think>The user wants trains."),
+        (Reply(content=None), "rejected_empty", "content_none"),
+        (Reply(content="  \n"), "rejected_empty", "empty_summary"),
+        (Reply(content="<summary> </summary>"), "rejected_empty", "empty_tag_body"),
+        (Reply(content=[{"type": "thinking", "thinking": "Hm."}]), "rejected_empty", "thinking_only_no_content"),
+        (Reply(content="<think>Hm.</think>"), "rejected_empty", "thinking_only_no_content"),
+        (Reply(content="", finish_reason="length"), "rejected_empty", "max_tokens_no_content"),
+        (Reply(content=GOOD, finish_reason="MAX_TOKENS"), "rejected_truncated", "max_tokens_truncated"),
+        (Reply(content="<summary>The login token"), "rejected_truncated", "unclosed_summary_tag"),
+        (Reply(content=GOOD, has_tool_calls=True), "rejected_tool_call", "tool_call"),
+        (Reply(content="Noted. I will go on with the next thing."), "rejected_not_a_summary", "nothing_covered"),
     ],
 )
-def test_little_makes_the_difference(bad: str, reason: str, good: str) -> None:
-    """What is bad as the author's own words is good where it is quoted, told of, or part of a record."""
-    assert not_a_summary(bad) == reason
-    assert not_a_summary(good) is None
+def test_a_reply_that_is_none_is_refused_by_name(reply: Reply, verdict: str, reason: str) -> None:
+    """Empty, cut, withheld, a call, or about nothing."""
+    found = judged(reply, TALK)
+    assert found is not None
+    assert (found.verdict, found.reason) == (verdict, reason)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("field", "values", "reason"),
     [
-        "text",
-        "2",
-        "gist",
-        "Cache: 2 GB. LRU. On sda. It is fast.",
-        "12 earlier messages are no longer in view.",
-        "a\n\nb < c",
+        ("finish_reason", "stop STOP COMPLETE eos_token completed", None),
+        ("stop_reason", "end_turn stop_sequence", None),
+        ("stop_reason", "max_tokens model_context_window_exceeded", "max_tokens_truncated"),
+        ("finish_reason", "length model_length ERROR_LIMIT", "max_tokens_truncated"),
+        ("stopReason", "guardrail_intervened content_filtered", "refusal"),
+        ("finish_reason", "SPII IMAGE_SAFETY MODEL_ARMOR sensitive content_filter", "refusal"),
+        ("stop_reason", "refusal", "refusal"),
+        ("stop_reason", "pause_turn", "broken_off"),
+        ("finish_reason", "network_error error abort repetition MALFORMED_RESPONSE", "broken_off"),
+        ("finish_reason", "never_heard_of", "unknown_finish_reason"),
+        ("normalized_finish_reason", "refusal", "refusal"),
     ],
 )
-def test_a_word_alone_speaks_against_nothing(text: str) -> None:
-    """Only what shows in the form is rejected: how much a summary says is for the facts to prove."""
-    assert not_a_summary(text) is None
+def test_a_reply_has_to_end_normally(field: str, values: str, reason: str | None) -> None:
+    """Under the names of every provider; a reason that nobody knows is not a normal end."""
+    for value in values.split():
+        answer = AIMessage(GOOD, response_metadata={field: value})
+        found = judged(Reply(content=GOOD, finish_reason=finish_reason(answer)), TALK)
+        assert (found.reason if found else None) == reason, value
 
 
-@pytest.mark.parametrize(
-    ("contract", "text", "expected"),
-    [
-        (Tags(), "Here:\n<summary>\n a \n</summary>\nDone.", "a"),
-        (Tags(), "<think><summary>draft</summary></think><summary>a</summary>", "a"),
-        (Tags(), "<summary><think>b</think>a</summary>", "a"),
-        (Tags("record"), "<record>a</record>", "a"),
-        (Tags("record"), "<summary>a</summary>", "no_summary_tags"),
-        (Tags(), "a", "no_summary_tags"),
-        (Tags(), "<summary>a", "unclosed_summary_tag"),
-        (Tags(), "<summary>a</summary><summary>b</summary>", "several_summaries"),
-        (Tags(), "<summary> </summary>", "empty_tag_body"),
-        (Tags(), "<summary><think>b</think></summary>", "thinking_only_no_content"),
-        (Tags(), "<think>b <summary>a</summary>", "thinking_only_no_content"),
-        (Free(), " a <summary> of b ", "a <summary> of b"),
-        (Free(), "<thinking>b</thinking>\na", "a"),
-        (Free(), "<think>b", "thinking_only_no_content"),
-        (Free(), "The tag <think> is hidden", "The tag <think> is hidden"),
-        (Free(), "<summary>a</summary>", "a"),
-        (Free(), "a <summary>b</summary> c", "a <summary>b</summary> c"),
-        (Free(), "<summary>a</summary> b", "<summary>a</summary> b"),
-        (Free(), "a <summary>b</summary>", "a <summary>b</summary>"),
-        (Free(), "<summary>a</summary> <summary>b</summary>", "<summary>a</summary> <summary>b</summary>"),
-    ],
-)
-def test_a_contract_gives_the_body_or_says_what_is_missing(contract: ReplyContract, text: str, expected: str) -> None:
-    """Tags, headings, or any text; a thought before it is no part of it."""
-    body = contract.body(text)
-    assert (body.reason if isinstance(body, Finding) else body) == expected
+def test_a_refusal_beside_a_text_is_a_refusal() -> None:
+    """As a content block, and as OpenAI's field."""
+    block = AIMessage([{"type": "text", "text": GOOD}, {"type": "refusal", "refusal": "I can't help with that."}])
+    assert finish_reason(block) == "refusal"
+    assert finish_reason(AIMessage(GOOD, additional_kwargs={"refusal": "No."})) == "refusal"
 
 
-@settings(deadline=None)
-@given(st.text(max_size=400) | st.text("<>[]{}()`'\"*#:- \n.!?iI'我你请\ud800", max_size=400))
-def test_any_text_is_judged(text: str) -> None:
-    """Nothing raises, the answer is one of few words and always the same, white space around does not matter."""
-    assert not_a_summary(text) == not_a_summary(f"\n{text} ")
-    for contract in CONTRACTS.values():
-        contract.body(text)
-
-
-@pytest.mark.parametrize(
-    "alphabet",
-    [
-        "*# \t",
-        "\n \t",
-        "\"' a",
-        "`> \n",
-        "<think/>",
-        '[{("]}),:',
-        "'‘“「a",
-        "I can't ",
-        "1.)、\n",
-        "请我无法",
-        "goal:- \n",
-    ],
-)
-def test_a_long_hostile_text_comes_to_an_end(alphabet: str) -> None:
-    """No pattern takes quadratic time: each of these would, on one that does, outlast the suite's patience."""
-    draw = random.Random(alphabet)  # noqa: S311 - no secret
-    for text in (
-        "".join(draw.choices(alphabet, k=LENGTH)),
-        alphabet[0] * LENGTH,
-        alphabet * (LENGTH // len(alphabet)),
-    ):
-        for contract in CONTRACTS.values():
-            contract.body(text)
-        not_a_summary(text)
-        not_a_summary(f"x{text}x")
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        "tau-bench-airline/gpt-4o-airline-tasks-00-24.json",
-        "pi-session/large-session.jsonl",
-        "openhands/multi_swe_bench_output.jsonl",
-        "swe-agent/humanevalfix-0.traj",
-    ],
-)
-def test_digests_of_real_conversations_are_summaries(file: str) -> None:
-    """What is extracted has the form of a record, though it repeats orders of the user word for word."""
-    for run in islice(read_recordings(shared_data(file)), 8):
-        messages = cast("list[AnyMessage]", run.messages)
-        for budget in (120, 600, 3_000):
-            text = digest(messages[: len(messages) // 2], budget=budget, counter=tiktoken_counter()).text
-            assert not_a_summary(text or "nothing fits") is None, text
-
-
-@pytest.mark.parametrize(("place", "refused"), [(0, True), (1, True), (2, False), (3, False)])
-def test_only_the_beginning_of_a_reply_refuses(place: int, *, refused: bool) -> None:
-    """Only the first two sentences count, because a later one may report a refusal."""
-    said = ["The user wants tests.", "Docker is missing.", "Unit tests pass."]
-    assert refuses([*said[:place], "I cannot continue without it.", *said[place:]]) is refused
-
-
-@pytest.mark.parametrize(
-    ("text", "own"),
-    [
-        ("One.\n```\ntwo\n```\nThree.", ["One.", "Three."]),
-        ("One.\n```\ntwo\n```\nThree.\n```\nFour.", ["One.", "Three.", "Four."]),
-        ("One.\n```\nTwo.", ["One.", "Two."]),
-        ("> Quoted.\n1. One `two` and “three”. Four?", ["One   and  .", "Four?"]),
-    ],
-)
-def test_code_and_quotations_are_not_judged(text: str, own: list[str]) -> None:
-    """A fence without an end does not begin a block of code."""
-    assert [one for one in sentences(text) if any(map(str.isalpha, one))] == own
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_text_is_judged(text: str, conversation: str) -> None:
+    """No text makes the check fail."""
+    judged(Reply(content=text), conversation)

@@ -14,7 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.gate.reply_checks import Free, summary_text
+from langgraph_compaction.nodes.gate.reply_checks import summary_text
 from langgraph_compaction.nodes.runtime.summarizer_call import abounded, bounded
 from langgraph_compaction.nodes.summary.summarizers import (
     DigestSummarizer,
@@ -77,10 +77,10 @@ def test_the_prompt_holds_what_the_request_knows() -> None:
     assert "at most 100 tokens" in human.text
     for absent in ("earlier_record", "keep above all", "rejected"):
         assert absent not in human.text
-    full = request(earlier="old facts", focus="the order number", defect="no_summary_tags").prompt()[1].text
+    full = request(earlier="old facts", focus="the order number", defect="empty_summary").prompt()[1].text
     assert "<earlier_record>\nold facts\n</earlier_record>" in full
     assert "keep above all: the order number" in full
-    assert "rejected (no_summary_tags)" in full
+    assert "rejected (empty_summary)" in full
 
 
 def test_the_prompt_asks_for_the_five_sections() -> None:
@@ -177,7 +177,6 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     made = ask(DigestSummarizer(), request([HumanMessage("Book order-4711 for Ann"), AIMessage("done")]))
     assert "order-4711" in str(made.content)
     assert COUNTER.text(str(made.content)) <= 100
-    assert made.contract == Free()
     again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
     beside_text = request([HumanMessage("thanks")], record=made.record, earlier=str(made.content))
     assert ask(DigestSummarizer(), beside_text) == again, "the record holds what the text says"

@@ -1,4 +1,4 @@
-"""Rules that users set in twenty languages, and remarks that demand nothing, to be planted into conversations."""
+"""Rules that users set in twenty languages, to be planted into conversations."""
 
 from collections.abc import Mapping
 
@@ -165,27 +165,3 @@ RULES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Six rules by language: a ban, an order, a duty, a restriction, an aversion and a limit."""
-
-REMARKS: Mapping[str, tuple[str, ...]] = {
-    "en": ("My brother plays the violin in the evening.", "The market was crowded last Saturday."),
-    "zh": ("我弟弟晚上拉小提琴。", "上周六市场里人很多。"),
-    "ja": ("弟は夜にバイオリンを弾いています。", "先週の土曜日は市場がとても混んでいました。"),
-    "ko": ("제 동생은 저녁에 바이올린을 연주합니다.", "지난 토요일에는 시장이 아주 붐볐습니다."),
-    "ru": ("Мой брат по вечерам играет на скрипке.", "В прошлую субботу на рынке было много народу."),
-    "uk": ("Мій брат вечорами грає на скрипці.", "Минулої суботи на ринку було багато людей."),
-    "de": ("Mein Bruder spielt abends Geige.", "Am letzten Samstag war der Markt sehr voll."),
-    "es": ("Mi hermano toca el violín por la tarde.", "El sábado pasado el mercado estaba lleno de gente."),
-    "fr": ("Mon frère joue du violon le soir.", "Samedi dernier, le marché était plein de monde."),
-    "pt": ("O meu irmão toca violino à noite.", "No sábado passado o mercado estava cheio de gente."),
-    "it": ("Mio fratello suona il violino la sera.", "Sabato scorso il mercato era pieno di gente."),
-    "nl": ("Mijn broer speelt 's avonds viool.", "Afgelopen zaterdag was de markt heel druk."),
-    "pl": ("Mój brat gra wieczorami na skrzypcach.", "W zeszłą sobotę na targu był tłum ludzi."),
-    "tr": ("Kardeşim akşamları keman çalıyor.", "Geçen cumartesi pazar çok kalabalıktı."),
-    "ar": ("أخي يعزف على الكمان في المساء.", "كان السوق مزدحما يوم السبت الماضي."),
-    "hi": ("मेरा भाई शाम को वायलिन बजाता है।", "पिछले शनिवार को बाज़ार में बहुत भीड़ थी।"),
-    "vi": ("Em trai tôi chơi vĩ cầm vào buổi tối.", "Thứ Bảy tuần trước chợ rất đông người."),
-    "id": ("Adik saya bermain biola pada malam hari.", "Sabtu lalu pasar sangat ramai."),
-    "sv": ("Min bror spelar fiol på kvällarna.", "I lördags var det trångt på marknaden."),
-    "th": ("น้องชายของผมเล่นไวโอลินตอนเย็น", "วันเสาร์ที่แล้วตลาดมีคนเยอะมาก"),
-}
-"""Two remarks by language that are no rules: a policy that lists them as rules cannot tell rules from other text."""
