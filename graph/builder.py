@@ -78,9 +78,9 @@ def create_compacting_agent(
       model of the call) or "digest" (extraction without a model); without it the policy decides.
       `fallback_summarizers` are called in turn if the summarizer fails; the digest is the last resort.
     - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
-    - `accept_summary`: a function that is given a model's summary and the messages that it replaces, and returns
-      whether the summary is used. Without it, a summary that shares no words with these messages is rejected;
       `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
+    - `accept_summary`: a function that is given a model's summary and the messages that it replaces, and returns
+      whether the summary is used. Without it, a summary that shares no words with these messages is rejected.
     - `strategies`, `triggers`: functions of the application, keyed by the names that the settings use.
     - `key_information`: providers of text that each summary carries; functions by name, or objects such as
       `GitDiff(repository)`.

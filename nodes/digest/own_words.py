@@ -85,13 +85,15 @@ def own_words(
     """Return the `earlier` sentences, then those of the users' messages in `old`; of a repeated one the last.
 
     `start` is the position of the first message of `old`. `beside` are the messages that the model continues to see:
-    their words are less rare. A sentence that a model `listed` is worth as much as one of rare words only.
+    their sentences are left out, and their words are less rare. A sentence that a model `listed` is worth as much as
+    one of rare words only.
     """
     last: dict[str, Entry] = {}
     for entry in (*earlier, *_sentences(old, start)):
         last.pop(entry.value, None)
         last[entry.value] = entry
-    entries = list(last.values())
+    seen = {entry.value for entry in _sentences(beside, 0)}
+    entries = [entry for entry in last.values() if entry.value not in seen]
     if not entries:
         return OwnWords()
     words, pairs = [_words(entry.value) for entry in entries], [word_pairs(entry.value) for entry in entries]

@@ -12,7 +12,6 @@ from ..conversation.clipping import both_ends, with_clipped_text
 from ..conversation.tokens import joined_texts
 from ..digest.digest import digest
 from ..digest.entry import Section
-from ..text.quoting import ELLIPSIS
 from .selector import MIN_PREVIEW, Choice, Demand, Selection, Selector
 from .strategy_chain import fitting, tokens_of_summary
 
@@ -78,9 +77,8 @@ def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) 
     left = tokens - counter.text(ends)
     if left < 0:
         return with_clipped_text(message, counter.head(text, tokens), counter, recall=selector.settings.recall)
-    head, _, tail = ends.partition(f"\n{ELLIPSIS}\n")
-    between = HumanMessage(text[len(head) : len(text) - len(tail)])
-    made = digest([between], budget=left, counter=counter, sections=_EXTRACTED, beside=[HumanMessage(ends)])
+    said, shown = HumanMessage(text), HumanMessage(ends)
+    made = digest([said], budget=left, counter=counter, sections=_EXTRACTED, beside=[shown])
     short = f"{ends}\n{made.text}" if made.text else ends
     return with_clipped_text(message, short, counter, recall=selector.settings.recall)
 
