@@ -228,7 +228,7 @@ def compacting(role: str, **settings: Any) -> Callable[[str], object]:
 COUNTER = approximate_counter()
 GOOD_TEXT = "The user asked 30 questions. The assistant answered each of them."
 GOOD = f"<summary>{GOOD_TEXT}</summary>"
-ONCE = CompactionSettings(summary_retries=0, summary_backoff_s=0)
+ONCE = CompactionSettings(summary_retries=0)
 
 
 def replying(reply: Callable[[str], str]) -> Callable[[str], object]:

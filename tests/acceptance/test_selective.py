@@ -35,7 +35,7 @@ from tests.acceptance.talks import (
     words,
 )
 from tests.fakes import calls, claude, gpt, usage
-from tests.graph.harness import CONFIG, Clock, events, frozen, ledger, standing, steps, values
+from tests.graph.harness import CONFIG, PROSE, Clock, events, frozen, ledger, standing, steps, values
 
 Answered = Callable[..., Sent]
 SUMMARY = "<summary>The user asked when the ferry leaves; the sheds were read.</summary>"
@@ -284,7 +284,7 @@ def test_a_model_that_writes_no_summary_changes_nothing(
     ("reply", "verdict", "reason", "calls"),
     [
         (RuntimeError("no summary today"), "failed_permanent", "summary_exception:RuntimeError", 3),
-        ("Sure, what comes next?", "rejected_not_a_summary", "nothing_covered", 1),
+        ("Happy to help with anything else!", "rejected_not_a_summary", "nothing_covered", 1),
         ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
         (AIMessage([{"type": "thinking", "thinking": "Ferries."}]), "rejected_empty", "thinking_only_no_content", 3),
     ],
@@ -296,11 +296,13 @@ def test_what_is_no_summary_is_rolled_back_with_its_reason(
     model = gpt("gpt-4o")
     sent = answered(model, "At nine.", summary=reply)
     agent = agent_of(model, "selective", summarizer=None, hooks=("pre_model",))
-    agent.invoke({"messages": LOGS}, CONFIG)
+    prose = {"gets-0": {"content": PROSE}}
+    given = [message.model_copy(update=prose.get(str(message.id))) for message in LOGS]
+    agent.invoke({"messages": given}, CONFIG)
     (row,) = ledger(agent)
     assert (row.verdict, row.reason, row.summary_calls, len(sent.summaries)) == (verdict, reason, calls, calls)
-    assert frozen(values(agent)["messages"][:-1]) == frozen(LOGS)
-    assert ids(sent[0]) == ids(LOGS)
+    assert frozen(values(agent)["messages"][:-1]) == frozen(given)
+    assert ids(sent[0]) == ids(given)
 
 
 @pytest.mark.requirement("S0.31", "S0.33", "S0.34")

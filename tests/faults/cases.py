@@ -233,7 +233,7 @@ def chosen_settings(draw: st.DrawFn) -> CompactionSettings:
     """Draw settings, sensible and odd ones."""
     trigger = draw(st.sampled_from([0.5, 0.8, 1.0]))
     fields: dict[str, st.SearchStrategy[Any]] = {
-        "context_window": st.sampled_from([150, 400, 1_000, 1_000, 3_000, 12_000]),
+        "context_window": st.sampled_from([300, 400, 1_000, 1_000, 3_000, 12_000]),
         "target_ratio": st.sampled_from([ratio for ratio in (0.2, 0.5, 0.7) if ratio < trigger]),
         **GENERAL,
         **SELECTIVE,

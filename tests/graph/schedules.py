@@ -70,7 +70,7 @@ REALISTIC = 20
 """One schedule in so many has short messages, and the real ways to call a model and a summarizer."""
 NO_SUMMARY = "I'm sorry, but I can't help with that."
 FAULTS: dict[str, Reply | Exception] = {
-    "refuses": Reply(content=NO_SUMMARY),
+    "refuses": Reply(content=NO_SUMMARY, finish_reason="refusal"),
     "says nothing": Reply(content=""),
     "is cut off": Reply(content="<summary>said", finish_reason="length"),
     "breaks": ValueError("the summarizer is out of order"),

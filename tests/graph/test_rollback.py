@@ -69,7 +69,7 @@ REPLIES: dict[str, tuple[Any, str, str, int]] = {
     "about nothing": ("I have done what you asked.", "rejected_not_a_summary", "nothing_covered", 1),
     "empty tags": ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
     "too long": (f"<summary>{filler(900, 'ru0-')}</summary>", "rejected_inflated", "not_smaller", 1),
-    "over the ceiling": (f"<summary>{filler(700, 'ru0-')}</summary>", "rejected_insufficient", "over_ceiling", 1),
+    "over the ceiling": (f"<summary>{filler(480, 'ru0-')}</summary>", "rejected_insufficient", "over_ceiling", 1),
 }
 """Reply of the summarizer -> verdict, reason and number of calls."""
 

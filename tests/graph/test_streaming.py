@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from tests.fakes import ScriptedModel, StreamingModel, usage
-from tests.graph.harness import CONFIG, WORDS, Drive, agent, full, standing, values, verdicts
+from tests.graph.harness import CONFIG, WORDS, Drive, agent, full, standing, told, values, verdicts
 
 GHOST = "<summary>a ghost walks here</summary>"
 SEEN: list[dict[str, Any]] = []
@@ -83,7 +83,7 @@ async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None
     """A rejected reply is as silent as a good one."""
     summarizer = SUMMARIZERS[kind](StreamingModel(replies=["boo! no tags"]))
     graph = agent(StreamingModel(replies=["here you are"]), summarizer)
-    assert streamed(await go.stream(graph, full(), stream_mode="messages")) == "here you are"
+    assert streamed(await go.stream(graph, told(), stream_mode="messages")) == "here you are"
     assert verdicts(graph)[0] == "rejected_not_a_summary"
 
 

@@ -232,7 +232,7 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
     """It says the sizes, and nothing is changed."""
     graph = agent(**shared)
     await go.invoke(graph, full())
-    for turn in range(4):
+    for turn in range(3):
         await go.invoke(graph, said(filler(100, f"t{turn}-")))
     before = values(graph)
     with pytest.raises(OverLimitError, match=r"would hold \d+ tokens and the limit is 1000"):

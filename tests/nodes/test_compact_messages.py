@@ -226,20 +226,20 @@ def test_a_long_input_that_the_model_has_not_read_is_shortened(preset: Preset) -
 
     A digest summarizes the earlier messages.
     """
-    lines = [f"line {n}: nothing of note is here at all" for n in range(60)]
-    lines[30] = "You must never touch the file vendor/parser_v2.py in this repository."
+    lines = [f"line {n}: nothing of note is here at all" for n in range(100)]
+    lines[50] = "You must never touch the file vendor/parser_v2.py in this repository."
     task = [user("Fix the failing test of the parser."), AIMessage("I open the file.")]
     seen = user("\n".join(lines))
-    found = compacted([*task, seen], 240, preset=preset)
+    found = compacted([*task, seen], 400, preset=preset)
     assert (found.verdict, found.compacted_messages, found.compacted_rounds) == ("committed", 2, 1)
     assert found.summary == f'{OWN_WORDS}:\n- {task[0].text}\nAnswers:\n- "{task[1].text}"'
     text = found.new_messages[-1].text
     assert text.startswith("line 0:")
-    assert "line 59: nothing" in text
-    assert lines[30] in text
+    assert "line 99: nothing" in text
+    assert lines[50] in text
     assert "[TRUNCATED original~" in text
     with pytest.raises(ContextExhaustedError):
-        compact_messages([*task, seen], max_tokens=240, settings=CompactionSettings(long_input="keep"))
+        compact_messages([*task, seen], max_tokens=400, settings=CompactionSettings(long_input="keep"))
 
 
 def test_the_counter_is_that_of_trim_messages() -> None:

@@ -72,7 +72,7 @@ class TalkativeSummarizer(NeedleSummarizer):
 def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> None:
     """The digest may use all tokens that the messages leave free.
 
-    The summary of a model may use at most half of the size.
+    The summary of a model, with the user's own words beside it, may use at most half of the size.
     """
     rounds = [(user(f"Look behind door {n}."), AIMessage(f"Hall {n * 7} is empty.")) for n in range(120)]
     messages = numbered([message for one in rounds for message in one])
@@ -81,7 +81,7 @@ def test_a_digest_may_fill_the_size_and_a_summary_of_a_model_half_of_it() -> Non
     assert COUNTER.text(found.summary or "") > 600
     summarizer = NeedleSummarizer(["door 1."])
     compacted(messages, 1_000, summarizer=summarizer)
-    assert [request.max_tokens for request in summarizer.requests] == [500]
+    assert [350 < request.max_tokens < 500 for request in summarizer.requests] == [True]
 
 
 def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:

@@ -66,7 +66,8 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """
     (row,) = CompactionThread(graph, CONFIG).history()
     left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
-    figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: 870 -> 238 tokens"
+    sizes = f"870 -> {row.tokens_after} tokens"
+    figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: {sizes}"
     summary = ["", bold("summary"), *row.summary.splitlines(), "", bold("left the view: 14 messages")]
     for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):
         shown = call("show", THREAD, row.compaction_id, "--db", db, *options, width=60, colors=True).stdout

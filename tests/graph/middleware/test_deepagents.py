@@ -103,7 +103,7 @@ async def test_the_parent_compacts_when_two_workers_return(go: Drive) -> None:
     main = ScriptedModel(replies=[*["ok"] * 4, delegated("a", "b"), "main done", "and more"], profile_window=ROOM)
     graph = deep_agent(main, worker)
     for n in range(4):
-        await go.invoke(graph, {"messages": [("user", f"note {n}: {filler(400, f'n{n}-')}")]})
+        await go.invoke(graph, {"messages": [("user", f"note {n}: {filler(340, f'n{n}-')}")]})
     held = [message.text for message in values(graph)["messages"]]
     asked = {"messages": [("user", "now delegate")]}
     updates = [each for chunk in await go.stream(graph, asked, stream_mode="updates") for each in chunk.items()]

@@ -79,7 +79,7 @@ async def test_a_turn_of_several_calls_and_compactions(go: Drive) -> None:
     assert [len(answered["messages"]) for answered in of_model(chunks)] == [1] * 5
     for request in model.received:
         check_request(request)  # type: ignore[arg-type] # any messages
-    assert not any("ru0-0 " in texts(request) for request in model.received)
+    assert not any("ra0-0 " in texts(request) for request in model.received)
     kept = values(graph)["messages"]
     assert kept[-1].text == "done"
     assert len({m.id for m in kept}) == len(kept)
@@ -106,7 +106,7 @@ async def test_while_a_tool_waits_each_message_is_seen_once(go: Drive) -> None:
     assert CompactionThread(graph, CONFIG).pins() == []
     chunks = await go.stream(graph, Command(resume={"decisions": [{"type": "approve"}]}), stream_mode="updates")
     assert "done" in last_texts(chunks)
-    assert "ru0-0 " not in texts(model.received[-1])
+    assert "ra0-0 " not in texts(model.received[-1])
     assert "seen59" in texts(model.received[-1])
     assert sum(map(is_summary, values(graph)["messages"])) == 1
     assert [m.id for m in CompactionThread(graph, CONFIG).transcript()][: len(given)] == given
@@ -121,7 +121,7 @@ async def test_a_run_that_died_after_a_compaction(go: Drive) -> None:
     assert standing(graph)["pending"]
     await go.invoke(graph, said("once more", "again"))
     assert verdicts(graph) == ["committed"]
-    assert "ru0-0 " not in texts(model.received[-1])
+    assert "ra0-0 " not in texts(model.received[-1])
     kept = values(graph)["messages"]
     assert [m.text for m in kept[-2:]] == ["once more", "done"]
     assert sum(map(is_summary, kept)) == 1
@@ -141,7 +141,7 @@ async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
     assert len(values(graph)["messages"]) == 17 + 2
     assert graph.get_state(CONFIG).next == ()
     await go.invoke(graph, said("once more", "again"))
-    assert "ru0-0 " in texts(model.received[-1])
+    assert "ra0-0 " in texts(model.received[-1])
 
 
 async def test_an_overflow_and_a_refusal_stream_one_update(go: Drive) -> None:
@@ -178,7 +178,7 @@ async def test_the_values_at_the_end_are_compacted(go: Drive) -> None:
     parent = builder.compile(checkpointer=InMemorySaver())
     state = await go.invoke(parent, full())
     assert sum(map(is_summary, state["messages"])) == 1
-    assert "ru0-0 " not in texts(state["messages"])
+    assert "ra0-0 " not in texts(state["messages"])
     assert state["messages"][-1].text == "done"
 
 
@@ -259,7 +259,7 @@ async def test_messages_without_ids_are_found_again(go: Drive) -> None:
     kept = values(graph)["messages"]
     assert sum(map(is_summary, kept)) == 1
     assert [m.text for m in kept[-2:]] == ["and now?", "done"]
-    assert "ru0-0 " not in texts(kept)
+    assert "ra0-0 " not in texts(kept)
 
 
 def test_a_hook_that_compacts_nothing_replaces_no_messages_without_ids() -> None:
@@ -281,7 +281,7 @@ def test_the_command_line_reads_what_is_in_view(tmp_path: Path) -> None:
         graph.invoke(full(), CONFIG)
         shown = newest(saver, THREAD).checkpoint["channel_values"]["messages"]
     assert sum(map(is_summary, shown)) == 1
-    assert "ru0-0 " not in texts(shown)
+    assert "ra0-0 " not in texts(shown)
 
 
 def test_what_is_pending_is_applied_in_place() -> None:

@@ -174,7 +174,7 @@ async def test_a_sub_agent_that_shares_the_messages(go: Drive, build: Any, persi
     assert len(messages) < 10
     assert sum(map(is_summary, messages)) == 1
     assert is_summary(messages[0])
-    assert [row.verdict for row in rows] == ["committed"] * 2
+    assert [row.verdict for row in rows] == ["committed"] * 3
     assert {row.namespace for row in rows} == {"team"}
     assert all(f"SENTINEL-{turn}" in texts(model.received[-1]) for turn in range(10))
     whole = records_of(inner).transcript("thread", "team", messages, head=rows[-1].compaction_id)
