@@ -14,6 +14,7 @@ from tests.graph.harness import (
     SUMMARY,
     Drive,
     agent,
+    calm,
     events,
     filler,
     full,
@@ -24,7 +25,6 @@ from tests.graph.harness import (
     standing,
     values,
 )
-from tests.graph.test_rollback import calm
 
 FIGURES = ("tokens_remaining", "summary_calls", "summary_input_tokens", "summary_output_tokens")
 

@@ -14,6 +14,7 @@ from tests.graph.harness import (
     SUMMARY,
     Drive,
     agent,
+    calm,
     events,
     filler,
     frozen,
@@ -24,7 +25,6 @@ from tests.graph.harness import (
     values,
     verdicts,
 )
-from tests.graph.test_rollback import calm
 
 COMMITTED = ["ContextEvent", "ContextEvent", "CompactContextEvent", "CompactionEvent"]
 COUNTERS = ("tool_blocks_kept", "tool_blocks_dropped", "tool_calls_truncated", "tool_results_truncated")

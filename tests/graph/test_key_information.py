@@ -40,6 +40,7 @@ from tests.graph.harness import (
     Clock,
     Drive,
     agent,
+    calm,
     events,
     filler,
     full,
@@ -49,7 +50,6 @@ from tests.graph.harness import (
     values,
     verdicts,
 )
-from tests.graph.test_rollback import calm
 from tests.settings import settings, taken
 
 GOAL = f"Port the billing service to Rust. {filler(60, 'detail-')} Never touch production."

@@ -12,8 +12,6 @@ from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,
-    SUMMARY,
-    Clock,
     Drive,
     agent,
     events,
@@ -136,18 +134,6 @@ async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     assert verdicts(graph)[2] == "committed"
 
 
-async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Drive, clock: Clock) -> None:
-    """The breaker defers a marker as any other trigger; the model is not asked again for the same request."""
-    model = ScriptedModel(replies=["ok", MARKER])
-    graph = marking(model, now=clock)
-    await go.invoke(graph, talk())
-    held = {"compaction": {"streak": 2, "cooldown_until": clock.time + 5}}
-    await graph.aupdate_state(CONFIG, held, as_node="model")
-    assert steps(await go.stream(graph, said("go on"))) == ["token_check", "model"]
-    assert verdicts(graph) == ["deferred_cooldown"]
-    assert values(graph)["messages"][-1].text == MARKER
-
-
 @pytest.mark.parametrize(("answer", "verdict"), [(True, "committed"), (False, "declined")])
 async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bool, verdict: str) -> None:
     """With `require_confirmation` as before any other compaction; the answer is there already."""
@@ -158,14 +144,3 @@ async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bo
     assert verdicts(graph) == [verdict]
     assert values(graph)["messages"][-1].text == "Done."
     assert standing(graph).get("marked") is None
-
-
-async def test_a_lone_marker_and_a_no_end_too(go: Drive) -> None:
-    """Declined, the model is asked once more; what it says then ends the turn."""
-    model = ScriptedModel(replies=[MARKER])
-    graph = marking(model, ScriptedModel(replies=[SUMMARY]), require_confirmation=True)
-    await go.invoke(graph, talk())
-    await go.invoke(graph, Command(resume=False))
-    assert graph.get_state(CONFIG).next == ()
-    assert len(model.received) == 2
-    assert values(graph)["messages"][-1].text == MARKER

@@ -150,15 +150,6 @@ async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     assert event["current_tokens"] == -(-size * scale // 1)
 
 
-async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive) -> None:
-    """The provider's refusal is the hard zone: the digest takes over within the turn."""
-    model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])
-    graph = agent(model, ScriptedModel(replies=[ValueError("down")]))
-    await go.invoke(graph, adopted())
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert model.received[1][-1] == QUESTION
-
-
 async def test_an_overflow_with_nothing_to_take_away_is_a_clear_error(go: Drive) -> None:
     """One short message that the provider refuses as too long: no loop, an error, and the state as it was."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])

@@ -36,11 +36,6 @@ def two_reads(first: int, second: int, answer: AIMessage | str = "done") -> Scri
     return ScriptedModel(replies=[calls(("read", {"words": first}), ("read", {"words": second})), answer])
 
 
-async def test_a_plain_turn_is_two_steps(go: Drive) -> None:
-    """A turn without tools and below the trigger is one check and one call of the model."""
-    assert steps(await go.stream(agent(), said("hello"))) == ["token_check", "model"]
-
-
 async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive) -> None:
     """However many calls run at once, the check after them runs once and sees every result."""
     graph = agent(two_reads(350, 450), tools=[read])
@@ -61,21 +56,6 @@ async def test_the_check_after_an_answer_uses_the_real_usage(go: Drive) -> None:
     (event,) = events(chunks, "PreCompactEvent")
     assert event == {"event": "PreCompactEvent", "trigger": "check", "current_tokens": 910, "threshold": 800}
     assert len(model.received) == 1
-
-
-async def test_selection_comes_first_then_always_the_summary_then_the_commit(go: Drive) -> None:
-    """A pre-check over the trigger compacts in order, and the model is called on the result."""
-    model = ScriptedModel()
-    graph = agent(model)
-    assert steps(await go.stream(graph, full())) == [
-        "token_check",
-        "selective_compaction",
-        "summarize",
-        "commit",
-        "model",
-    ]
-    assert len(model.received) == 1
-    assert standing(graph)["last"]["verdict"] == "committed"
 
 
 @pytest.mark.parametrize(("mode", "asked"), [("always", 1), ("if_needed", 0)])
@@ -146,65 +126,31 @@ async def test_usage_is_the_anchor_until_what_it_measured_changes(
     assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
 
 
-WRONG: dict[str, tuple[int, int, dict[str, int]]] = {
-    "without what it read from the cache": (150, 10, {"cache_read": 700}),
-    "without what it wrote to the cache": (250, 10, {"cache_creation": 220}),
-    "of the whole session": (5_000, 900, {}),
-    "negative": (-300, 10, {}),
-    "negative output": (900, -5, {}),
-    "negative cache": (900, 10, {"cache_read": -600}),
-    "nothing": (0, 10, {}),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-async def test_a_usage_that_cannot_be_that_of_the_request_is_not_used(go: Drive, name: str) -> None:
+@pytest.mark.parametrize(
+    ("sent", "written", "details", "used"),
+    [
+        (150, 10, {"cache_read": 700}, False),  # what was read from the cache is left out
+        (250, 10, {"cache_creation": 220}, False),
+        (5_000, 900, {}, False),  # of the whole session
+        (-300, 10, {}, False),
+        (900, -5, {}, False),
+        (900, 10, {"cache_read": -600}, False),
+        (0, 10, {}, False),
+        (450, 1, {"cache_read": 440}, True),
+        (600, 1, {"cache_read": 400, "cache_creation": 200}, True),
+    ],
+)
+async def test_a_usage_that_cannot_be_that_of_the_request_is_not_used(
+    go: Drive, sent: int, written: int, details: dict[str, int], *, used: bool
+) -> None:
     """The next request is measured by our own count, as if the provider had reported nothing."""
-    sent, written, details = WRONG[name]
     answer = usage(AIMessage("fine"), sent, written)
     assert answer.usage_metadata
     answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)  # type: ignore[typeddict-item] # of the table
     graph = agent(ScriptedModel(replies=[answer, "more"]))
     await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
-    assert "usage" not in standing(graph) or standing(graph)["usage"] is None
-    assert not standing(graph).get("calibration")
     chunks = await go.stream(graph, said(filler(400)), stream_mode=["updates", "custom"])
-    assert events(chunks, "PreCompactEvent")[0]["current_tokens"] == 4 * 108 + 6 + 5 + 404
-
-
-@pytest.mark.parametrize(
-    ("sent", "details"),
-    [(450, {"cache_read": 440}), (600, {"cache_read": 400, "cache_creation": 200}), (1_000, {}), (300, {})],
-)
-async def test_a_usage_that_can_be_true_is_used(go: Drive, sent: int, details: dict[str, int]) -> None:
-    """All of the input may come from the cache, and the whole window may be used."""
-    answer = usage(AIMessage("fine"), sent, 1)
-    assert answer.usage_metadata
-    answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)  # type: ignore[typeddict-item] # of the table
-    graph = agent(ScriptedModel(replies=[answer]), enabled=False)
-    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
-    assert standing(graph)["usage"]["tokens"] == sent + 1
-
-
-async def test_a_small_window_of_the_settings_voids_no_usage_of_a_larger_model(go: Drive) -> None:
-    """The model itself reads more than the setting allows, and its figure is true."""
-    model = ScriptedModel(replies=[usage(AIMessage("fine"), 1_100, 1)], profile_window=9_000)
-    graph = agent(model, enabled=False)
-    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
-    assert standing(graph)["usage"]["tokens"] == 1_101
-
-
-async def test_reasoning_that_is_counted_beside_the_output_is_not_taken_from_it(go: Drive) -> None:
-    """Some servers report fewer output tokens than reasoning tokens; the others count the reasoning in the output."""
-    tokens = list[int]()
-    for thought in (30, 70):
-        answer = usage(AIMessage("fine"), 500, 50)
-        assert answer.usage_metadata
-        answer.usage_metadata["output_token_details"] = {"reasoning": thought}
-        graph = agent(ScriptedModel(replies=[answer]))
-        await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
-        tokens.append(standing(graph)["usage"]["tokens"])
-    assert tokens == [520, 550]
+    assert (events(chunks, "PreCompactEvent")[0]["current_tokens"] != 4 * 108 + 6 + 5 + 404) == used
 
 
 async def test_a_smaller_model_compacts_before_its_first_call(go: Drive) -> None:

@@ -1,10 +1,9 @@
 """A wish to compact, and a count, in windows of real models: they compact whenever there is something old."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -96,15 +95,6 @@ def test_a_second_wish_for_all_of_it_compacts_too(preset: str) -> None:
     assert standing(graph)["last"]["reason"] in {"nothing_old", "no_selection_fits"}
 
 
-async def test_two_hundred_calls_of_the_model_compact_once_in_a_large_window(go: Drive) -> None:
-    """Two hundred turns of a few words, at every turn of which the count was reached before."""
-    graph = progressive(claude())
-    graph.update_state(CONFIG, {"messages": rounds(199, 5), "compaction": {"calls": 199}}, as_node="model")
-    fired = [bool(events(await told(go, graph, f"turn {n}"), "PreCompactEvent")) for n in range(3)]
-    assert fired == [True, False, False]
-    assert [(row.trigger, row.verdict) for row in ledger(graph)] == [("model_calls", "committed")]
-
-
 async def told(go: Drive, graph: Any, text: str) -> list[Any]:
     """Say something; what is streamed."""
     return await go.stream(graph, said(text), stream_mode=["updates", "custom"])
@@ -124,38 +114,6 @@ async def test_a_count_that_finds_nothing_to_compact_begins_anew(go: Drive, unit
     graph = agent(preset="progressive", triggers=(Count(unit=unit, limit=3, full=True),), context_window=128_000)
     assert await fires(go, graph, 6) == [3, 6]
     assert verdicts(graph) == ["noop", "noop"]
-    assert [standing(graph)[name] for name in ("turns", "turns_at_commit", "calls", "calls_at_commit")] == [6] * 4
-
-
-@pytest.mark.parametrize("wish", ["/compact", "compact", "marker"])
-async def test_a_wish_that_finds_nothing_to_compact_has_turns_and_calls_counted_anew(go: Drive, wish: str) -> None:
-    """The next count starts there, as after a compaction."""
-    model = ScriptedModel(replies=["ok", "ok !!!SUMMARY!!!", "ok"] if wish == "marker" else ["ok"])
-    graph = agent(model, preset="progressive", context_window=128_000)
-    await go.invoke(graph, said("hello"))
-    await wished(go, graph, {"/compact": "command"}.get(wish, wish))
-    assert verdicts(graph) == ["noop"]
-    assert standing(graph)["turns"] == standing(graph)["turns_at_commit"] > 1
-    assert standing(graph)["calls"] == standing(graph)["calls_at_commit"] >= 1
-
-
-async def test_events_that_find_nothing_to_compact_wait_for_a_tenth_more(go: Drive) -> None:
-    """Thirty system messages and a question: none of them may leave. What comes later may, and then it does."""
-    graph = agent(triggers=(Count(unit="events", limit=30),), context_window=128_000, hooks=("pre_model",))
-    header: Sequence[AnyMessage] = [SystemMessage(f"rule {n}") for n in range(30)]
-    await go.invoke(graph, {"messages": [*header, HumanMessage("x")]})
-    assert verdicts(graph) == ["noop"]
-    assert standing(graph)["in_vain"] == {"events": 31}
-    assert await fires(go, graph, 5) == [2, 4]  # 35 and 39 events
-    assert set(verdicts(graph)) == {"noop"}
-
-
-async def test_a_compaction_clears_what_found_nothing(go: Drive) -> None:
-    """The next count is judged by itself."""
-    graph = agent(triggers=(Count(unit="events", limit=6),), context_window=128_000, hooks=("pre_model",))
-    await go.invoke(graph, {"messages": rounds(8), "compaction": {"in_vain": {"events": 2}}})
-    assert verdicts(graph) == ["committed"]
-    assert standing(graph)["in_vain"] is None
 
 
 async def test_the_question_counts_what_key_information_takes(go: Drive) -> None:
