@@ -30,27 +30,6 @@ def built(model: Any = None, **options: Any) -> Any:
     return create_compacting_agent(model or ScriptedModel(), **options)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"context_window": -5}, "context_window"),
-        ({"context_window": 0}, "context_window"),
-        ({"context_window": "large"}, "context_window"),
-        ({"preset": "nope"}, "selective"),
-        ({"output_reserve": -1}, "output_reserve"),
-        ({"trigger_ratio": 1.5}, "trigger_ratio"),
-        ({"target_ratio": 0.9}, "target_ratio"),
-        ({"summary_retries": -1}, "summary_retries"),
-        ({"on_refusal": "shrug"}, "on_refusal"),
-        ({"contextwindow": 5}, "contextwindow"),
-    ],
-)
-def test_impossible_settings_name_the_field(wrong: dict[str, Any], named: str) -> None:
-    """Settings are refused where they are made, as a `ValueError` that names what to change."""
-    with pytest.raises(ValueError, match=named):
-        CompactionSettings(**wrong)
-
-
 BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an unknown window": (built, UnknownWindowError, r"known for (?!a graph).*context_window"),
     "no settings for a graph without a model": (
@@ -149,26 +128,6 @@ def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> No
     assert model.received == []
 
 
-@pytest.mark.parametrize("config", WRONG, ids=str)
-async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
-    """With the same error."""
-    graph, plain = threadless(model := ScriptedModel())
-    for call in (
-        lambda: graph.ainvoke(said("hello"), config),
-        lambda: graph.aget_state(config),
-        lambda: anext(graph.aget_state_history(config)),
-        lambda: graph.aupdate_state(config, {}),
-        *(
-            method
-            for thread in (CompactionThread(graph, config), CompactionThread(plain, config))
-            for method in (thread.ahistory, thread.apins, thread.aundo, thread.acompact)
-        ),
-    ):
-        with pytest.raises(SettingsError, match=SAY_THREAD):
-            await call()
-    assert model.received == []
-
-
 def test_only_a_checkpointer_needs_a_thread() -> None:
     """A run that keeps nothing works without one, and so does a graph whose own config names the thread."""
     assert built(settings=KNOWN).invoke(said("hello"))["messages"]
@@ -190,19 +149,6 @@ async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     outer = StateGraph(MessagesState).add_node("call", RunnableLambda(call, acall)).add_edge(START, "call")
     result = await go.invoke(outer.compile(checkpointer=InMemorySaver()), said("hello"))
     assert result["messages"][-1].text == "ok"
-
-
-def test_the_window_comes_from_the_model_where_it_says_so() -> None:
-    """A profile with `max_input_tokens` is enough."""
-    built(ScriptedModel(profile_window=1_000))
-
-
-async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
-    """As everywhere in LangGraph: the later message with an id replaces the earlier one in its place."""
-    graph = agent()
-    await go.invoke(graph, said("first", "same"))
-    await go.invoke(graph, said("second", "same"))
-    assert [message.text for message in values(graph)["messages"]] == ["second", "ok", "ok"]
 
 
 async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive) -> None:

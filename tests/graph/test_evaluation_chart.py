@@ -127,18 +127,6 @@ def test_a_chart_that_cannot_be_written_is_told(tmp_path: Path, suffix: str) -> 
     assert str(caught.value) == f"{path} cannot be written (No such file or directory)"
 
 
-def test_a_page_holds_the_picture(tmp_path: Path) -> None:
-    """The HTML page contains the chart as SVG, with the title."""
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "chart.html"
-    write_chart([row("ours", 0.5, 0.75, 0.5)], path, "A title")
-    head, svg, picture = path.read_text(encoding="utf-8").partition("<svg ")
-    assert head.startswith("<!doctype html><meta charset=utf-8><?xml ")
-    assert svg
-    assert picture.endswith("</svg>\n")
-    assert "<!-- A title -->" in picture
-
-
 def test_a_chart_without_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says how to install matplotlib, and which option to omit instead."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

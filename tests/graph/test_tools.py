@@ -1,4 +1,3 @@
-import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from langgraph.types import Command, interrupt
 from langgraph_compaction.graph import ContextExhaustedError
 from tests.fakes import ScriptedModel, calls, gpt, usage
 from tests.graph.cli.provider import provider
-from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, standing, steps, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, steps, values, verdicts
 from tests.graph.middleware import agents
 from tests.invariants import check_request
 from tests.replay.payloads import refused
@@ -83,13 +82,6 @@ async def test_a_raising_tool_ends_neither_the_turn_nor_its_siblings(go: Drive) 
     assert values(graph)["messages"][-1].text == "sorry"
 
 
-async def test_an_unknown_tool_is_answered(go: Drive) -> None:
-    """A tool that does not exist gives the model a result that says so."""
-    graph, model = working(calls(("teleport", {})), "sorry")
-    await go.invoke(graph, said("go"))
-    assert "teleport" in results(model.received[1])[0]
-
-
 @pytest.mark.parametrize("chosen", [False, True])
 async def test_what_is_bound_to_a_model_stays_beside_the_tools(go: Drive, chosen: bool) -> None:
     """Arguments, retries and fallbacks stay, also of a model that a function chooses; tools bound before do not."""
@@ -103,13 +95,6 @@ async def test_what_is_bound_to_a_model_stays_beside_the_tools(go: Drive, chosen
             assert (request["temperature"], request["stop"]) == (0.3, ["END"])
             assert [tool["function"]["name"] for tool in request["tools"]] == ["read"]
         assert len(script.requests) == 3
-
-
-async def test_results_of_parallel_calls_stand_in_call_order(go: Drive) -> None:
-    """One task a call, and the request pairs them in order."""
-    graph, model = working(calls(*(("read", {"words": n}) for n in range(5))), "done")
-    assert steps(await go.stream(graph, said("go"))).count("tools") == 5
-    assert [len(text.split()) for text in results(model.received[1])] == list(range(5))
 
 
 @pytest.mark.parametrize(
@@ -178,20 +163,6 @@ async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> 
     assert not results(model.received[-1])
 
 
-@pytest.mark.parametrize("results_first", [0, 1])
-async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_first: int) -> None:
-    """`[ai(c1,c2), tool(c1), human, tool(c2)]`, and the same before the second result, are sent whole."""
-    made = calls(("read", {"words": 1}), ("read", {"words": 1}))
-    made.id = "calls"
-    one, two = (ToolMessage(f"r{n}", tool_call_id=f"call-{n}", id=f"r{n}") for n in (1, 2))
-    given = [HumanMessage("go"), made, one, HumanMessage("wait"), *([two] if results_first else [])]
-    graph, model = working("done")
-    await go.invoke(graph, {"messages": given})
-    sent = model.received[0]
-    assert [message.type for message in sent] == ["human", "ai", "tool", "tool", "human"]
-    assert [message.tool_call_id for message in sent if isinstance(message, ToolMessage)] == ["call-1", "call-2"]
-
-
 @pytest.mark.parametrize("turns", [0, 12])
 @pytest.mark.parametrize("asks", [True, False])
 async def test_another_result_of_a_call_reaches_the_model(go: Drive, *, asks: bool, turns: int) -> None:
@@ -251,15 +222,6 @@ async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(
     assert len({message.id for message in held}) == 6
 
 
-async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: Drive) -> None:
-    """A repeated id on a message with calls is given a new one, and its calls run."""
-    first = calls(("read", {"words": 1}))
-    first.id = "same"
-    graph, model = working(first, calls(("read", {"words": 2})).model_copy(update={"id": "same"}), "done")
-    await go.invoke(graph, said("go"))
-    assert results(model.received[2]) == ["read0", "read0 read1"]
-
-
 @pytest.mark.parametrize("build", [working, in_langchain], ids=["ours", "create_agent"])
 async def test_calls_without_ids_run(go: Drive, build: Any) -> None:
     """Each call is given an id of its own, and its result is found by it."""
@@ -273,41 +235,11 @@ async def test_calls_without_ids_run(go: Drive, build: Any) -> None:
     assert all(asked)
 
 
-def malformed(**more: Any) -> AIMessage:
-    """An answer with a call whose arguments are no JSON."""
-    broken = {"name": "read", "args": "{words: ", "id": "bad", "error": None, "type": "invalid_tool_call"}
-    return AIMessage("", invalid_tool_calls=[broken], **more)
-
-
 async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> None:
     """It runs no tool and ends the turn; the next request answers it, as providers want."""
-    graph, model = working(malformed(), "fine")
+    broken = {"name": "read", "args": "{words: ", "id": "bad", "error": None, "type": "invalid_tool_call"}
+    graph, model = working(AIMessage("", invalid_tool_calls=[broken]), "fine")
     await go.invoke(graph, said("go"))
     assert steps(await go.stream(graph, said("well?"))) == ["token_check", "model"]
     assert [message.type for message in model.received[1]] == ["human", "ai", "tool", "human"]
     assert model.received[1][2].tool_call_id == "bad"  # type: ignore[attr-defined] # a result
-
-
-async def test_a_malformed_call_beside_a_good_one_does_not_block_compaction(go: Drive) -> None:
-    """Its sibling's large result is compacted before the next call."""
-    good = calls(("read", {"words": 400})).tool_calls
-    graph, model = working(malformed(tool_calls=good), "fine")
-    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("go")]})
-    assert verdicts(graph)[0] == "committed"
-    assert len(model.received) == 2
-    assert standing(graph)["epoch"] >= 1
-
-
-async def test_tools_run_at_the_same_time(go: Drive) -> None:
-    """Parallel calls wait for each other only at the check."""
-    meeting = threading.Barrier(2, timeout=20)
-
-    @tool
-    def meet() -> str:
-        """Wait for the other."""
-        meeting.wait()
-        return "met"
-
-    graph = agent(ScriptedModel(replies=[calls(("meet", {}), ("meet", {})), "done"]), tools=[meet])
-    result = await go.invoke(graph, said("go"))
-    assert results(result["messages"]) == ["met", "met"]
