@@ -37,16 +37,6 @@ def test_many_requests_share_a_column_and_its_largest_counts() -> None:
     assert [cell for cell in bars[1] if cell == "█"] == ["█"]
 
 
-@pytest.mark.parametrize(("tokens", "color"), [(79, "cyan"), (80, "yellow"), (100, "yellow"), (101, "red")])
-def test_a_size_has_the_color_of_its_range(tokens: int, color: str) -> None:
-    """Below the trigger, from the trigger to the limit, and over the limit, in the gauge as in the chart."""
-    assert {str(span.style) for span in gauge(at(tokens), 10).spans} == {color}
-    drawn = chart([tokens, 0], at(0), 80)
-    styles = {(drawn.plain[span.start : span.end].strip()[:1], str(span.style)) for span in drawn.spans}
-    blocks = {part for part in styles if part[0] in ("█", "▁", "▂", "▃", "▄", "▅", "▆", "▇")}
-    assert ({style for _, style in blocks}, {style for _, style in styles - blocks}) == ({color}, {"dim"})
-
-
 def _bars(text: Text) -> list[str]:
     margin = len("trigger 80 ")
     return [line[margin:] for line in text.plain.splitlines()]

@@ -35,32 +35,6 @@ def test_only_modules_and_packages_are_listed_and_searched() -> None:
     assert read_file.invoke({"path": "a/c.py"}) == "a/c.py, part 1 of 1, from line 1\na/c.py\nwave wave\n"
 
 
-def test_a_search_names_sixty_files_at_most(small: Path) -> None:
-    """The first line gives the number of all files that match.
-
-    Files with the same number of matches are sorted by name.
-    """
-    for number in range(tools.MOST_FILES):
-        (small / f"m{number:02}.py").write_text("storm\n", encoding="utf-8")
-    (small / "z.py").write_text("storm storm\n", encoding="utf-8")
-    first, *lines = search.invoke({"pattern": "storm"}).splitlines()
-    assert first == "61 files match storm"
-    names = ["z.py", *(f"m{number:02}.py" for number in range(59))]
-    assert [line.partition(": ")[2] for line in lines] == names
-
-
-def test_a_part_ends_with_the_line_that_fills_it(small: Path) -> None:
-    """Each part except the last one ends with the line that reaches `PART_CHARS` characters.
-
-    The remaining lines are the last part, and an empty file is one part.
-    """
-    line = "x" * 99 + "\n"
-    least = tools.PART_CHARS // 100
-    for lines, expected in ((0, [0]), (least - 1, [least - 1]), (least, [least]), (2 * least + 1, [least, least, 1])):
-        (small / "long.py").write_text(line * lines, encoding="utf-8")
-        assert [text.count("\n") for text in parts_of(small / "long.py")] == expected
-
-
 def test_the_parts_of_a_file_are_the_file() -> None:
     """Read one after the other, the parts give the module's text back; each says where it stands."""
     whole, parts = "", parts_of(ROOT / "argparse.py")
@@ -70,17 +44,6 @@ def test_the_parts_of_a_file_are_the_file() -> None:
         whole += text
     assert whole == Path(argparse.__file__).read_text(encoding="utf-8")
     assert len(parts) > 1
-
-
-def test_a_search_ranks_files_by_matches() -> None:
-    """The file with most matches comes first; a pattern that nothing matches says so."""
-    lines = search.invoke({"pattern": "class _SubParsersAction"}).splitlines()
-    assert lines == ["1 files match class _SubParsersAction", f"1 matches, {lines[1][11:]}"]
-    assert lines[1].endswith(": argparse.py")
-    counts = [
-        int(line.split()[0]) for line in search.invoke({"pattern": "def run", "folder": "asyncio"}).splitlines()
-    ]
-    assert counts[1:] == sorted(counts[1:], reverse=True)
 
 
 @pytest.mark.parametrize(

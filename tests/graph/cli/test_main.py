@@ -6,7 +6,6 @@ from importlib.metadata import version
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from langgraph_compaction.graph.cli.main import COMMANDS, app
 from tests.graph.cli.commanding import call
@@ -20,17 +19,6 @@ def test_the_help_lists_a_command_with_the_first_sentences_of_its_own_help(name:
     command = ROOT.get_command(typer.Context(ROOT), name)  # type: ignore[attr-defined] # a group
     assert command.name == name
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].summary
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_cuts_nothing_at_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the variable of --db in full, in each command that reads it."""
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)  # which it has read from the environment when first used
-    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
-    assert max(map(len, result.output.splitlines())) <= 80
-    assert "…" not in result.output
-    reads = "--db" in result.output and name not in {"demo", "replay"}
-    assert ("LANGGRAPH_COMPACTION_DATABASE_URL" in result.output) == reads
 
 
 def test_the_help_imports_neither_langgraph_nor_sqlalchemy() -> None:
