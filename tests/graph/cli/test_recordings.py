@@ -16,7 +16,6 @@ from langchain_core.messages import (
 )
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
-from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 
 SCHEMA = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -108,25 +107,11 @@ def test_a_conversation_a_line_gives_numbered_recordings_with_their_tools(tmp_pa
     assert len(second.messages) == 2
 
 
-def test_the_file_name_names_a_single_conversation(tmp_path: Path) -> None:
-    """A file with one conversation is named by the file alone."""
-    assert read_one(tmp_path, CHAT).name == "file"
-
-
 def test_tau_bench_runs_are_named_by_task_and_trial_and_failed_runs_are_left_out(tmp_path: Path) -> None:
     """Every run is a recording of its own, twins get a number, a run that never began is none."""
     runs = [{"task_id": 4, "trial": 2, "traj": CHAT}, {"task_id": 5, "trial": 0, "traj": []}]
     names = [one.name for one in read_recordings(written(tmp_path / "runs", [*runs, runs[0]]))]
     assert names == ["runs#4-2", "runs#4-2-2"]
-
-
-def test_order_reused_ids_and_late_results_are_kept(tmp_path: Path) -> None:
-    """What was recorded out of order or under a used id stands where and as it was recorded."""
-    chat = [CHAT[1], asked("c1"), CHAT[1], answered("c1", "late"), asked("c1"), answered("zz", "orphan")]
-    read = read_one(tmp_path, chat).messages
-    assert [message.type for message in read] == ["human", "ai", "human", "tool", "ai", "tool"]
-    assert [one.tool_call_id for one in read if isinstance(one, ToolMessage)] == ["c1", "zz"]
-    assert [one.tool_calls[0]["id"] for one in read if isinstance(one, AIMessage)] == ["c1", "c1"]
 
 
 @pytest.mark.parametrize(
@@ -195,22 +180,6 @@ def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: P
     assert read[3].tool_call_id == "c1"
     marks = [message.additional_kwargs.get("compaction") for message in read]
     assert marks == [{"is_meta": True}, None, None, None, None]
-
-
-def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path) -> None:
-    """The reader keeps content parts as parts, and makes a refusal the text of the assistant message.
-
-    A developer message is sent again as a developer message.
-    """
-    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
-    chat = [
-        {"role": "developer", "content": "rules"},
-        {"role": "user", "content": parts},
-        {"role": "assistant", "content": None, "refusal": "no"},
-    ]
-    read = read_one(tmp_path, chat).messages
-    assert outline(read) == [("system", "rules", [], None), ("human", parts, [], None), ("ai", "no", [], None)]
-    assert to_openai(read) == [*chat[:2], {"role": "assistant", "content": "no"}]
 
 
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:

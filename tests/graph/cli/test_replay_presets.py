@@ -1,7 +1,6 @@
 """`replay` under several presets, a file of settings, and an application's own parts."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from langgraph_compaction.graph.lab.replay.user_parts import NAMES
 from langgraph_compaction.nodes.config.policies import PRESETS
 from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
 
-UNASKED = "require_confirmation is ignored"
 THREE = "selective,layered_defence,recent_rounds"
 
 OWN = """
@@ -80,16 +78,6 @@ def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     assert all(any(row["verdict"] == "committed" for row in line["compactions"]) for line in lines)
 
 
-def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
-    """The trigger and the sums; a window that holds everything keeps everything."""
-    (quarter,) = replayed(recorded)
-    (whole,) = replayed(recorded, "--window", "200%")
-    assert quarter["trigger"] == int(0.8 * quarter["limit"])
-    assert quarter["max_request_tokens"] < quarter["tokens_sent"] < whole["tokens_sent"]
-    assert (whole["messages"], whole["rounds"]) == (41, 10)
-    assert quarter["messages"] < 41
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     """Under a quarter of the conversation, with nothing lost, over the limit or asked."""
@@ -97,12 +85,6 @@ def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     assert (line["preset"], line | FIGURES) == (preset, line)
     assert any(row["verdict"] in ("committed", "degraded_deterministic") for row in line["compactions"])
     assert not any(row["verdict"] == "declined" for row in line["compactions"])
-
-
-def test_a_preset_that_asks_says_so_alone_too(recorded: Path) -> None:
-    """One that does not says nothing of it."""
-    assert UNASKED in " ".join(run(recorded, "--preset", "recent_rounds").stdout.split())
-    assert UNASKED not in " ".join(run(recorded).stdout.split())
 
 
 def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
@@ -148,37 +130,17 @@ def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path:
     assert replayed(recorded, "--window", "300%")[0]["compactions"] == []
 
 
-def test_a_module_of_the_folder_is_found_by_its_name(
-    recorded: Path, own: Path, config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As `python -m` finds it."""
-    monkeypatch.chdir(own.parent)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    monkeypatch.delitem(sys.modules, "my_parts", raising=False)
-    (line,) = replayed(recorded, "--window", "300%", "--config", config, "--use", "my_parts")
-    assert any(row["trigger"] == "every_third" for row in line["compactions"])
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("x = 1", f"has none of {', '.join(NAMES)}; each is a dict of names and functions"),
         ("STRATEGIES = [1]", "STRATEGIES is list; it is a dict of names and functions"),
-        ("TRIGGERS = {1: print}", "TRIGGERS is dict; it is a dict of names and functions"),
         ("import nonsense_module", "cannot be imported (ModuleNotFoundError: No module named 'nonsense_module')"),
         (
             "STRATEGIES = {'full': print}",
             "strategies: the package has a strategy 'full' already; give yours another name",
         ),
         ("STRATEGIES = {'mine': print}", f"{UNUSED} (mine); name one in --config, such as strategies: [mine]"),
-        (
-            "TRIGGERS = {'mine': print}",
-            f"{UNUSED} (mine); name one in --config, such as triggers: [{{kind: own, name: mine}}]",
-        ),
-        (
-            "KEY_INFORMATION = {'mine': print, 'other': print}",
-            f"{UNUSED} (mine, other); name one in --config, such as key_information: [mine]",
-        ),
     ],
 )
 def test_own_parts_that_cannot_work_are_told_in_one_line(
@@ -217,7 +179,6 @@ def test_a_file_of_parts_that_is_none_is_told(
     ("args", "said"),
     [
         (["--preset", "selective,recent_round"], "there is no preset 'recent_round'; did you mean recent_rounds?"),
-        (["--preset", ""], "there is no preset ''; known are selective"),
     ],
 )
 def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], said: str) -> None:
@@ -225,16 +186,6 @@ def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], s
     result = run(recorded, *args, width=300)
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tmp_path: Path) -> None:
-    """With the file, the key and the nearest name."""
-    path = tmp_path / "settings.yaml"
-    path.write_text("context_compaction: {trigger_ration: 0.6}", encoding="utf-8")
-    result = run(recorded, "--config", path)
-    said = f"{path}: context_compaction.trigger_ration: there is no such setting; did you mean trigger_ratio?"
-    assert (result.exit_code, one_line(result)) == (2, said)
-    assert one_line(run(recorded, "--config", tmp_path / "none.yaml")).endswith("(No such file or directory)")
 
 
 def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:

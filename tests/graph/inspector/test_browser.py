@@ -72,7 +72,15 @@ def test_a_compaction_shows_what_it_did(seen: Page) -> None:
     """Figures, the summary, pins, what left, and a diff in which nothing is missing."""
     seen.click("#list tbody tr:nth-child(3) button")
     told = seen.run("document.querySelector('#what').innerText")
-    for words in ("before", "after", "Summary", "Pins", "Goal", "What left: 19 messages", "19 left, 0 shortened, 1 came"):
+    for words in (
+        "before",
+        "after",
+        "Summary",
+        "Pins",
+        "Goal",
+        "What left: 19 messages",
+        "19 left, 0 shortened, 1 came",
+    ):
         assert words in told, words
     assert seen.run("document.querySelectorAll('#what .message.gone').length") == 19
     assert seen.run("document.querySelectorAll('#what .message.come').length") == 1
