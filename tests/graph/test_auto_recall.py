@@ -5,16 +5,11 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.checkpoint import CompactionRecords, DatabaseError
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import (
-    CompactionState,
     CompactionThread,
-    as_node,
-    create_compaction_graph,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
@@ -25,7 +20,6 @@ from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
-    SMALL,
     WORDS,
     Asynchronous,
     Drive,
@@ -36,7 +30,6 @@ from tests.graph.harness import (
     values,
 )
 from tests.graph.middleware import agents
-from tests.settings import settings as chosen_of
 
 WINDOW = {"context_window": 128_000}
 FACT = HumanMessage("The wifi password of the harbor office is tulip-77, keep it.", id="fact")
@@ -216,31 +209,6 @@ async def test_in_the_middleware(go: Drive) -> None:
     (quotation,) = quoted(model.received[-1])
     assert FACT.text in quotation.text
     assert OPENING[:40] not in str(values(graph))
-
-
-async def test_in_a_parent_with_its_own_model(go: Drive) -> None:
-    """`CompactionThread.render` gives its node the request."""
-    model = ScriptedModel()
-    settings = {**SMALL, "context_window": 3_000, "trigger_ratio": 0.4, "target_ratio": 0.1, "auto_recall": True}
-    inner = create_compaction_graph(settings=chosen_of(**settings), summarizer="digest", token_counter=WORDS)
-
-    def answer(state: CompactionState) -> dict[str, Any]:
-        return {"messages": [model.invoke(CompactionThread(inner, CONFIG).render(state))]}
-
-    async def aanswer(state: CompactionState) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke(await CompactionThread(inner, CONFIG).arender(state))]}
-
-    parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(inner))
-    parent.add_node("answer", aanswer if isinstance(go, Asynchronous) else answer)
-    parent.add_edge(START, "compact")
-    parent.add_edge("compact", "answer")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, {"messages": told()})
-    assert "fact" not in [message.id for message in values(graph)["messages"]]
-    await go.invoke(graph, said(QUESTION))
-    (quotation,) = quoted(model.received[-1])
-    assert FACT.text in quotation.text
 
 
 def test_what_is_in_view_is_not_quoted() -> None:

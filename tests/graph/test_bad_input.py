@@ -20,7 +20,7 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from tests.fakes import ScriptedModel
-from tests.graph.harness import Drive, agent, filler, said, values
+from tests.graph.harness import Drive, agent, said, values
 
 KNOWN = CompactionSettings(context_window=1_000)
 
@@ -42,11 +42,6 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         SettingsError,
         "output_reserve",
     ),
-    "a prompt larger than the window": (
-        lambda: built(settings=KNOWN, system_prompt=filler(2_000)),
-        SettingsError,
-        "shorten the prompt",
-    ),
     "a summarizer that is none": (lambda: built(settings=KNOWN, summarizer=42), SettingsError, "42"),
     "an unknown summarizer": (lambda: built(settings=KNOWN, summarizer="magic"), SettingsError, "digest"),
     "a counter that is none": (lambda: built(settings=KNOWN, token_counter=42), SettingsError, "trim_messages"),
@@ -61,16 +56,10 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"give checkpointer=SQLAlchemySaver\(url\)",
     ),
     "a model that is none": (lambda: built(42, settings=KNOWN), SettingsError, "chat model"),
-    "no model": (lambda: create_compacting_agent(None, settings=KNOWN), SettingsError, "chat model"),
     "a name of no model": (lambda: built("gpt", settings=KNOWN), SettingsError, "names no chat model"),
     "an unknown provider": (lambda: built("nobody:gpt-4o", settings=KNOWN), SettingsError, "names no chat model"),
     "an unknown kind of database": (lambda: built(settings=KNOWN, database="nosql://x"), DatabaseError, "nosql"),
     "an unreadable URL": (lambda: built(settings=KNOWN, database="not a url"), DatabaseError, "no database URL"),
-    "a folder that is not there": (
-        lambda: built(settings=KNOWN, database="sqlite:////no/such/folder/x.db"),
-        DatabaseError,
-        "folder",
-    ),
     "a server that does not answer": (
         lambda: built(settings=KNOWN, database="postgresql://user:secret@127.0.0.1:1/x"),
         DatabaseError,
@@ -149,13 +138,6 @@ async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
     outer = StateGraph(MessagesState).add_node("call", RunnableLambda(call, acall)).add_edge(START, "call")
     result = await go.invoke(outer.compile(checkpointer=InMemorySaver()), said("hello"))
     assert result["messages"][-1].text == "ok"
-
-
-async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive) -> None:
-    """An empty list reaches the model as it is; nothing breaks."""
-    model = ScriptedModel()
-    await go.invoke(agent(model), {"messages": []})
-    assert model.received == [[]]
 
 
 @pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])

@@ -4,23 +4,15 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionState,
     CompactionThread,
-    as_node,
-    create_compaction_graph,
 )
-from langgraph_compaction.nodes.config.triggers import Command
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
-    SMALL,
     SUMMARY,
-    WORDS,
     Drive,
     agent,
     events,
@@ -107,19 +99,3 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
     assert CompactionThread(graph, CONFIG).transcript()[-1].text == "#kurz", (
         "with all of it the command is in the archive"
     )
-
-
-async def test_inside_a_parent_the_command_compacts_and_the_parent_answers(go: Drive) -> None:
-    """Its model is its own; the message stays as it came."""
-    inner = create_compaction_graph(
-        settings=CompactionSettings(**SMALL, triggers=(Command(),)),
-        summarizer="digest",
-        token_counter=WORDS,
-    )
-    parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(inner))
-    parent.add_edge(START, "compact")
-    given = [*rounds(5), HumanMessage("/compact", id="command")]
-    result = await go.invoke(parent.compile(), {"messages": given})
-    assert result["compaction"]["epoch"] == 1
-    assert result["messages"][-1] == given[-1]

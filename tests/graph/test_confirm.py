@@ -137,19 +137,6 @@ async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     assert {"question", "second"} <= {message.id for message in values(graph)["messages"]}
 
 
-async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
-    """One question, with the ways that there are in place of yes and no."""
-    graph = asking()
-    await go.invoke(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
-    asked = question(graph)
-    assert asked["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
-    assert (asked["current_tokens"], asked["max_tokens"]) == (1_302, 1_000)
-    assert verdicts(graph) == []
-    await go.invoke(graph, Command(resume="compact"))
-    assert graph.get_state(CONFIG).interrupts == ()
-    assert verdicts(graph) == ["committed"]
-
-
 @pytest.mark.parametrize("options", [{"checkpointer": True}, {"checkpointer": None}])
 async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[str, Any]) -> None:
     """It compiles without one, is given one as LangGraph's server gives it, and asks there."""

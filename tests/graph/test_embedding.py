@@ -121,30 +121,6 @@ async def test_what_the_parent_deleted_or_edited_stays_so(go: Drive, persist: st
 
 
 @PERSIST
-async def test_level_and_cool_down_survive_from_turn_to_turn(
-    go: Drive, persist: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failed turn makes the next one take the next level; two in a row start the cool-down, by the wall clock."""
-    world = World(persist, ScriptedModel(replies=[ValueError("down")]), model=ScriptedModel())
-    for text in ("one", "two"):
-        await go.invoke(world.graph, {"messages": [*rounds(8), *said(text)["messages"]]})
-    assert world.verdicts == ["failed_permanent", "degraded_deterministic"]
-    world = World(persist, model=ScriptedModel())
-    monkeypatch.setattr(records_of(world.inner), "commit", refuse)
-    for text in ("one", "two", "three"):
-        await go.invoke(world.graph, {"messages": [*rounds(8), *said(text)["messages"]]})
-    assert world.verdicts == ["failed_permanent", "failed_permanent", "deferred_cooldown"]
-    world.clock.time += 8
-    await go.invoke(world.graph, said("four"))
-    assert world.verdicts[3] == "failed_permanent"
-
-
-def refuse(*_: Any, **__: Any) -> None:
-    """Fail like a disk."""
-    raise OSError("read-only")
-
-
-@PERSIST
 async def test_a_message_sent_with_a_confirmation_is_kept(go: Drive, persist: str) -> None:
     """The draft is applied to the parent's list as it is when the answer comes."""
     world = World(persist, require_confirmation=True)
@@ -156,19 +132,6 @@ async def test_a_message_sent_with_a_confirmation_is_kept(go: Drive, persist: st
     assert [message.id for message in world.messages][-3:-1] == ["question", "late"]
     assert "eggs" in texts(world.summarizer.received[0])
     assert late in world.model.received[0]
-
-
-@PERSIST
-async def test_a_declined_question_leaves_the_parent_as_it_was(go: Drive, persist: str) -> None:
-    """And it is remembered: a small growth does not ask again."""
-    world = World(persist, require_confirmation=True, model=ScriptedModel())
-    given = [*rounds(8), HumanMessage("and now?", id="question")]
-    await go.invoke(world.graph, {"messages": given})
-    await go.invoke(world.graph, Command(resume=False))
-    assert [message.id for message in world.messages[:-1]] == [message.id for message in given]
-    await go.invoke(world.graph, said("more"))
-    assert not world.graph.get_state(CONFIG).interrupts
-    assert world.verdicts == ["declined"]
 
 
 async def test_the_bare_graph_as_a_node_is_an_error(go: Drive) -> None:

@@ -12,7 +12,7 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import failing_records
-from tests.fakes import ScriptedModel, calls, texts
+from tests.fakes import ScriptedModel, calls
 from tests.graph.harness import (
     CONFIG,
     Drive,
@@ -65,17 +65,6 @@ async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
         ["[an", "page2-0"],
         ["[an", "[an", "page3-0"],
     ]
-
-
-async def test_a_pinned_result_stays(go: Drive) -> None:
-    """However many newer ones there are."""
-    model = ScriptedModel(replies=[calls(("look", {})), "done", calls(("look", {}), start=2), "done"])
-    graph = agent(model, tools=[looking(1)])
-    await go.invoke(graph, said("go"))
-    (page,) = (message for message in values(graph)["messages"] if message.type == "tool")
-    CompactionThread(graph, CONFIG).pin(message_id=page.id)
-    await go.invoke(graph, said("again"))
-    assert pages(model, -1) == ["page1-0", "page2-0"]
 
 
 async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
@@ -149,13 +138,3 @@ def test_a_tool_that_says_no_number_is_an_error(keep: Any) -> None:
     """At build time, with its name."""
     with pytest.raises(SettingsError, match=r"the tool .look. has metadata ephemeral"):
         agent(tools=[looking(keep)])
-
-
-async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
-    """The older pages leave all the same."""
-    model = looks(2)
-    graph = agent(model, tools=[looking(0)], checkpointer=None, database="memory")
-    found = await go.invoke(graph, said("go"), {"configurable": {}})
-    assert pages(model, 2) == ["[an", "page2-0"]
-    assert "page1-0" not in texts(found["messages"])
-    assert "page2-0" in texts(found["messages"])

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
-from langgraph_compaction.graph.lab.evaluation.ratios import interval
+from langgraph_compaction.graph.lab.evaluation.policies import Policy
 from langgraph_compaction.graph.lab.evaluation.scores import measured
 from langgraph_compaction.graph.lab.evaluation.survival import (
     bound,
@@ -93,36 +92,3 @@ def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
         assert (every["ci95"][name], none["ci95"][name]) == ([1.0, 1.0], [0.0, 0.0])
     assert (every["tokens_over_cap"], every["within_cap"], none["tokens_over_cap"]) == (1.0, 1.0, 0.0)
     assert (every["runs"], every["identifiers"], every["later_calls"]) == (1, 2, 1)
-
-
-def test_a_bag_of_identifiers_is_recalled_and_not_bound() -> None:
-    """Words that gave them meaning must stand near."""
-    found = row(lambda _old, _cap: [HumanMessage("PX-1138 FQ8APE")])
-    assert (found["recall"], found["bound"], found["calls"]) == (1.0, 0.0, 1.0)
-
-
-@pytest.mark.parametrize(("budget", "share"), [(1.0, 1.0), (0.5, 0.5), (0.001, None)])
-def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
-    """Of the messages before the cut; at least one token."""
-    seen: list[tuple[int, int]] = []
-    context = [HumanMessage("So far the parcel was looked up.")]
-
-    def short(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-        seen.append((cap, count(old)))
-        return [*context]
-
-    found = row(short, budget)
-    caps = [cap for cap, _ in seen]
-    assert caps == [1 if share is None else int(share * size) for _, size in seen]
-    (share_used,) = [count(context) / cap for cap in caps]
-    assert found["tokens_over_cap"] == found["most_over_cap"] == round(share_used, 3)
-    assert found["within_cap"] == float(budget > 0.1)
-
-
-def test_the_interval_is_of_the_runs_and_always_the_same() -> None:
-    """Wide for few runs that differ, and nothing for one."""
-    assert interval([(1, 1)]) == (1.0, 1.0)
-    assert interval([(0, 0)]) == (0.0, 0.0), "no trials are no hits"
-    low, high = interval([(0, 4), (4, 4), (2, 4), (4, 4)])
-    assert low < 0.6 < high
-    assert interval([(0, 4), (4, 4), (2, 4), (4, 4)]) == (low, high)

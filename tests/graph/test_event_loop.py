@@ -85,17 +85,6 @@ async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], data
     assert len(state["messages"]) < len(LARGE["messages"])
 
 
-@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
-async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> None:
-    """A saver that is opened on the loop: our tables stand beside its own."""
-    async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
-        await saver.setup()
-        own = {"database": saver.database} if build is embedded else {}  # a parent's saver is not its node's
-        graph = build(checkpointer=saver, **own)
-        await graph.ainvoke(LARGE, CONFIG)
-        assert await asyncio.to_thread(saver.threads) == ["thread"]
-
-
 async def test_what_a_saver_is_asked() -> None:
     """Every asynchronous method of the checkpointer."""
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:

@@ -1,6 +1,5 @@
 """Over the limit: how a conversation goes on, by the person's choice."""
 
-import json
 from typing import Any
 
 import pytest
@@ -61,19 +60,6 @@ async def declined(go: Drive, model: Any = None, summarizer: Any = None, **optio
     return graph
 
 
-@pytest.mark.parametrize("answer", ["compact", True, {"focus": "eggs"}])
-async def test_compact_compacts_as_ever(go: Drive, answer: Any) -> None:
-    """A clear yes is the same as the word; afterwards nobody is asked a third time."""
-    summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = await declined(go, summarizer=summarizer)
-    assert question(graph)["answers"] == WAYS
-    assert json.loads(json.dumps(question(graph))) == question(graph)
-    chunks = await go.stream(graph, Command(resume=answer))
-    assert steps(chunks) == ["confirm", "selective_compaction", "summarize", "commit", "model"]
-    assert verdicts(graph) == ["declined", "committed"]
-    assert ("eggs" in texts(summarizer.received[0])) == isinstance(answer, dict)
-
-
 async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     """The fallback chain's last level: the oldest messages are hidden behind a notice and stand in the archive."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -131,28 +117,6 @@ async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> Non
     assert "never on Sundays" in texts(given["messages"])
 
 
-async def test_after_raise_the_turn_goes_on_once_there_is_room(go: Drive) -> None:
-    """As the error says: messages are deleted, and the same turn is answered."""
-    model = ScriptedModel(replies=["first", "second"])
-    graph = await declined(go, model)
-    with pytest.raises(ContextExhaustedError):
-        await go.invoke(graph, Command(resume="raise"))
-    gone = [RemoveMessage(id=str(message.id)) for message in values(graph)["messages"][:4]]
-    await graph.aupdate_state(CONFIG, {"messages": gone})
-    await go.invoke(graph, None)
-    assert values(graph)["messages"][-1].text == "second"
-    assert len(model.received[-1]) == 15
-
-
-async def test_who_has_switched_the_questions_off_since_is_compacted_at_once(go: Drive) -> None:
-    """An earlier no binds only while people are asked."""
-    graph = agent(require_confirmation=True)
-    await go.invoke(graph, full())
-    await go.invoke(graph, Command(resume=False))
-    await go.invoke(graph, said(filler(150, "more")), context={"require_confirmation": False})
-    assert verdicts(graph) == ["declined", "committed"]
-
-
 def leap(build: Any = agent, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """An agent that asks, and whose conversation will be 648 tokens: no trigger yet."""
     return build(model, summarizer, require_confirmation=True, **options)
@@ -198,6 +162,12 @@ async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, an
         await go.invoke(graph, Command(resume=answer), CONFIG)
     assert frozen(values(graph)["messages"]) == frozen(before)
     assert len(model.received) == 1
+    if answer == "raise" and build is agent:  # as the error says: make room, and the same turn is answered
+        gone = [RemoveMessage(id=str(message.id)) for message in before[:8]]
+        await graph.aupdate_state(CONFIG, {"messages": gone})
+        await go.invoke(graph, None, CONFIG)
+        assert model.received[-1][-1].id == "over"
+        return
     await go.invoke(graph, said("and now?"), CONFIG)
     assert question(graph)["answers"] == WAYS
 

@@ -132,3 +132,13 @@ async def test_turns_count_from_the_last_compaction_on(go: Drive, unit: str) -> 
     assert [step == PRE for step in ran] == [False, False, True, False, False, True, False]
     assert [row.trigger for row in ledger(graph)] == [unit, unit]
     assert sum(map(is_summary, values(graph)["messages"])) == 1
+
+
+@pytest.mark.parametrize("unit", ["turns", "model_calls"])
+async def test_a_count_that_finds_nothing_to_compact_begins_anew(go: Drive, unit: str) -> None:
+    """It would fire at each turn from then on."""
+    count = {"kind": "count", "unit": unit, "limit": 3, "full": True}
+    graph = agent(preset="progressive", triggers=(count,), context_window=128_000)
+    fired = [bool((await path(go, graph, said("x")))[1]) for _ in range(6)]
+    assert fired == [False, False, True] * 2
+    assert verdicts(graph) == ["noop", "noop"]

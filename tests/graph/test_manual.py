@@ -54,17 +54,6 @@ async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
-    """A short thread stays as it is, and nothing failed."""
-    graph = agent()
-    await go.invoke(graph, said("hello"))
-    before = values(graph)["messages"]
-    await compact(go, graph)
-    assert values(graph)["messages"] == before
-    assert verdicts(graph) == ["noop"]
-    assert standing(graph).get("streak", 0) == 0
-
-
 async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     """The next turn is a turn like any other, without the focus."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -85,15 +74,6 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     await compact(go, graph)
     assert verdicts(graph) == ["committed"]
     assert standing(graph)["streak"] == 0
-
-
-async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> None:
-    """The person waits for a result: the levels run on within the run."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
-    await go.invoke(graph, {"messages": rounds(5)})
-    await compact(go, graph)
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert graph.get_state(CONFIG).next == ()
 
 
 async def test_an_unanswered_question_stays_last(go: Drive) -> None:

@@ -1,6 +1,5 @@
 """Trigger and limit of real model objects, and what a graph does at them: nothing is sent to a provider."""
 
-from asyncio import to_thread
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
@@ -148,27 +147,6 @@ def test_a_window_larger_than_the_models_own_is_told_once(caplog: pytest.LogCapt
     assert len(told) == 1
     assert "context_window is 1000000, but the model accepts 200000" in told[0]
     assert "max_input_tokens" in told[0]
-
-
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Warnings about sizes."""
-    return [record.getMessage() for record in caplog.records if "Ratios" in record.getMessage()]
-
-
-async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
-    go: Drive, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With its numbers: when the agent is built (outside of an event loop), and at no turn again."""
-    graph = await to_thread(agent, sized_as(claude()), context_window=None, output_reserve=None)
-    (said,) = told(caplog)
-    assert said.startswith("claude-sonnet-4-5: max_tokens or output_reserve keeps 64000 of 200000 tokens")
-    assert "136000, and a compaction starts at 108800" in said
-    for _ in range(3):
-        await go.invoke(graph, {"messages": [HumanMessage("hello")]})
-    CompactionThread(graph, CONFIG).preview()
-    assert len(told(caplog)) == 1
-    await to_thread(agent, sized_as(gpt("gpt-4o")), context_window=None, output_reserve=None)
-    assert len(told(caplog)) == 1
 
 
 class ShortAnswers(AgentMiddleware[Any, Any, Any]):

@@ -10,7 +10,6 @@ from langgraph_compaction.graph.lab.comparison import run_of, through_the_graph
 from langgraph_compaction.graph.lab.evaluation.online import (
     BASELINES,
     OUTPUT,
-    PRICE,
     READ,
     WRITE,
     Online,
@@ -23,7 +22,6 @@ from langgraph_compaction.graph.lab.evaluation.online import (
     uncompacted,
 )
 from langgraph_compaction.graph.lab.evaluation.online_scores import replayed
-from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
@@ -56,30 +54,6 @@ def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
     """Return the figures of a policy on one run."""
     (found,) = replayed([run], {"it": (policy,)}, [window])
     return found
-
-
-def test_without_compaction_every_token_is_written_once_and_read_again() -> None:
-    """Requests of 10 and 20 tokens: 10 new; then 10 from the cache and 10 new."""
-    assert count(TINY.messages) == 25
-    found = bill(TINY, uncompacted(TINY))
-    assert (found.sizes, found.reused) == ([10, 20], [0, 10])
-    assert found.costs == [10 * WRITE, 10 * READ + 10 * WRITE]
-    assert (WRITE / PRICE, READ / PRICE) == (1.25, 0.1)
-    figures = row(uncompacted)
-    assert (figures["cost"], figures["tokens_sent"], figures["compactions"]) == (1.0, 1.0, 0.0)
-    assert figures["prefix_reuse"] == round(10 / 30, 4)
-
-
-def test_what_a_compaction_changes_is_written_again() -> None:
-    """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
-    assert TINY.limit(0.5) == 15
-    policy = turn_by_turn(newest)
-    assert bill(TINY, policy(TINY, 15)).reused == [0, 5]
-    figures = row(policy)
-    cost = 10 * 1.25 + 5 * 0.1 + 5 * 1.25
-    assert figures["cost"] == round(cost / (10 * 1.25 + 10 * 0.1 + 10 * 1.25), 4)
-    assert (figures["compactions"], figures["tokens_sent"]) == (1.0, round(20 / 30, 4))
-    assert (figures["over_window"], row(uncompacted)["over_window"]) == (0.0, 0.5)
 
 
 def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
@@ -202,18 +176,6 @@ def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     _, course = played(recording, summarizer=Summarizer())
     assert course.extra_calls >= course.compactions > 0
     assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
-
-
-def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
-    """What was sent until then counts, what was not is over the window and has nothing."""
-    run = run_of(recording)
-    policy = through_the_graph(CompactionSettings(enabled=False), [recording], UserParts())
-    found = bill(run, policy(run, run.limit(0.5)))
-    assert 0 < len(found.sizes) < len(run.answers)
-    assert max(found.sizes) <= run.limit(0.5)
-    figures = row(policy, run)
-    assert figures["over_window"] == round(1 - len(found.sizes) / len(run.answers), 4)
-    assert 0 < figures["available"] < 1
 
 
 def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:

@@ -120,18 +120,6 @@ async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     _checked(model)
 
 
-async def test_an_answer_over_the_limit(go: Drive) -> None:
-    """Text without calls is the answer of its turn; the next turn begins by taking it into the summary."""
-    model = ScriptedModel(replies=[AIMessage(filler(1_500), id="long"), "done"])
-    graph = agent(model, "digest")
-    await go.invoke(graph, said("tell me everything"))
-    assert values(graph)["messages"][-1].id == "long"
-    await go.invoke(graph, said("and now?"))
-    assert values(graph)["messages"][-1].text == "done"
-    _checked(model)
-    assert "long" in {message.id for message in CompactionThread(graph, CONFIG).transcript()}
-
-
 def _conversation(kind: str) -> list[AnyMessage]:
     step = STEPS[kind]()
     results = [ToolMessage("green", tool_call_id=call["id"], id=f"r{call['id']}") for call in step.tool_calls]

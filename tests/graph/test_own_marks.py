@@ -1,15 +1,14 @@
 """Marks that only a compaction writes are believed only where a compaction of this thread has written them."""
 
-from itertools import chain
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph import CompactionThread, compact_messages
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import CONFIG, Drive, agent, events, filler, full, said, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, events, full, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
 from tests.graph.test_chained import summaries
 
@@ -53,17 +52,6 @@ async def test_what_langchain_says_of_a_message_stays_and_makes_it_no_users_word
     assert (kept["no"], kept["note"]) == ({"lc_source": "tool_rejection"}, origin)
     assert CompactionThread(graph, CONFIG).pins() == []
     assert caplog.messages == []
-
-
-def test_a_summary_quotes_no_notification_as_the_user() -> None:
-    """The goal and the rules are what people wrote."""
-    rule = "Never refund more than 5 euros."
-    note = HumanMessage(f"Task t_42 ended. {rule}", additional_kwargs={"lc_source": "async_subagent"})
-    talk = [[AIMessage(filler(60, f"a{n}-")), HumanMessage(f"And {n}?")] for n in range(60)]
-    messages = [note, HumanMessage("Book a cabin."), *chain.from_iterable(talk)]
-    summary = compact_messages(messages, max_tokens=4_000, return_result=True).summary
-    assert "Book a cabin." in summary
-    assert rule not in summary
 
 
 async def test_the_event_names_the_messages_and_marks_of_the_application_stay(

@@ -113,16 +113,6 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
 
 
-@pytest.mark.parametrize("window", range(150, 400, 25))
-def test_the_handle_is_counted(window: int) -> None:
-    """A request is never larger than its window for it, and no level fails that would have done without."""
-    for given in (False, True):
-        graph = agent(recall=given, context_window=window)
-        graph.invoke({"messages": [*rounds(7, 20), HumanMessage("and now?", id="q")]}, CONFIG)
-        assert sum(WORDS.message(message) for message in values(graph)["messages"]) <= window
-        assert committed(graph)
-
-
 def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
     """The other thread's archive does not have it."""
     graph = agent(recall=True, require_confirmation=True)

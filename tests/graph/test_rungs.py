@@ -1,6 +1,5 @@
 """Which level follows which failure, and in which zone."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -91,21 +90,6 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
     assert strategies(graph) == [MODEL, FIRST, SECOND, DIGEST]
     assert [len(model.received) for model in models] == [3, 3, 3]
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
-
-
-async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
-    monkeypatch.setattr(breaker, "COOLDOWN_S", 0)
-    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()])
-    await go.invoke(graph, full())
-    for turn in range(3):
-        await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
-        await go.invoke(graph, said(f"more {turn}"))
-    pairs = Counter((row.base_fingerprint, row.strategy) for row in ledger(graph) if row.strategy)
-    assert len(pairs) >= 3
-    assert set(pairs.values()) == {1}
 
 
 async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(

@@ -51,13 +51,6 @@ def test_without_a_key_the_echo_says_what_it_is() -> None:
     ]
 
 
-def test_a_person_sees_the_answer_and_the_gauge() -> None:
-    """In a terminal's place stand plain lines: the answer, then size, trigger and limit."""
-    lines = talk("Hello, ship.").output.splitlines()
-    assert "you> (a scripted echo; it sees 1 of your messages) Hello, ship." in lines
-    assert "of 3,600 tokens (trigger 3,200)" in lines[-3]
-
-
 def test_a_compaction_is_a_line_of_its_own() -> None:
     """A conversation that outgrows the window is compacted: trigger and outcome are shown, and the gauge falls."""
     said = heard(*[f"Story {n}. {STORY}" for n in range(8)])
@@ -66,15 +59,6 @@ def test_a_compaction_is_a_line_of_its_own() -> None:
     sizes = [each["tokens"] for each in of_kind(said, "gauge")]
     assert any(after < before for before, after in pairwise(sizes))
     assert all(size <= gauge["limit"] for size, gauge in zip(sizes, of_kind(said, "gauge"), strict=True))
-
-
-def test_compact_works_at_any_size() -> None:
-    """`/compact` with a focus makes a short conversation shorter, and the echo then sees a summary."""
-    said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact the orders", "And now?")
-    (event,) = of_kind(said, "event")
-    assert (event["event"], event["verdict"], event["strategy"]) == ("compact_now", "committed", "selective+digest")
-    assert event["tokens_after"] < event["tokens_before"]
-    assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
 
 
 def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
@@ -104,23 +88,6 @@ def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None
     assert len(of_kind(said, "error")) == 2
     assert len(of_kind(said, "answer")) == 1
     assert talk("/undo").output.count("there is nothing to undo") == 1
-
-
-def test_status_tells_how_the_thread_stands() -> None:
-    """`/status` holds sizes, epoch, last verdict and the ledger's last rows."""
-    said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact", "/status")
-    (status,) = of_kind(said, "status")
-    assert (status["epoch"], status["last"], status["said"]) == (1, "committed", 8)
-    assert status["messages"] < status["said"]
-    assert [row["verdict"] for row in status["rows"]] == ["committed"]
-    assert status["standing"]["limit"] == 3_600
-
-
-def test_an_unknown_command_is_not_sent_to_the_model() -> None:
-    """A mistyped command is named, with those that there are."""
-    said = heard("/stat")
-    assert "no /stat" in said[2]["text"]
-    assert of_kind(said, "answer") == []
 
 
 def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> None:

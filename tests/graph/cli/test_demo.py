@@ -89,8 +89,6 @@ def test_a_database_that_cannot_be_used_is_named_in_one_line(db: str, said: str,
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"tool_calls": 59}, "59 tool calls"),
-        ({"tool_tokens": 299_999}, "299,999 tokens"),
         ({"over_limit_requests": 1}, "1 requests were over"),
         ({"lost_messages": 2}, "2 messages are lost"),
         ({"in_order": False}, "order"),

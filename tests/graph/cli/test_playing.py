@@ -107,32 +107,6 @@ def test_a_conversation_as_large_as_the_window_is_reported_whole(
     assert sent == [{**about, "request": n, "messages": messages} for n, messages in enumerate(expected, 1)]
 
 
-@pytest.mark.parametrize("bias", [1.0, 1.5, 2.0])
-def test_the_model_reports_usage_in_the_tokens_of_a_provider(player: Callable[..., Player], bias: float) -> None:
-    """The factor does not change the limit, the trigger and the sizes in the report."""
-    states: list[dict[str, Any]] = []
-    recording = Recording(name="r", messages=told(3, 40))
-    report = player(recording, states.append, window="1000", bias=bias).play()
-    answers = [one.model_dump()["usage_metadata"] for one in states[-1]["messages"] if isinstance(one, AIMessage)]
-    for part, sizes in (("input_tokens", SIZES), ("output_tokens", ANSWERS)):
-        assert [one[part] for one in answers] == pytest.approx([bias * size for size in sizes], abs=0.5)
-    assert all(one["total_tokens"] == one["input_tokens"] + one["output_tokens"] for one in answers)
-    assert (report.limit, report.trigger, tuple(report.sizes)) == (1000, 800, SIZES)
-
-
-def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(player: Callable[..., Player]) -> None:
-    """No request of a long turn exceeds the limit if the provider counts twice as many tokens."""
-    messages: list[AnyMessage] = [SystemMessage("You read files."), HumanMessage("Go.")]
-    for number in range(6):
-        messages += [asks(f"c{number}", path=f"file-{number}.txt"), result(f"c{number}", "word " * 40)]
-    messages.append(AIMessage("done"))
-    report = player(Recording(name="r", messages=tuple(messages)), window="200", bias=2.0).play()
-    assert (report.requests, report.turns, report.lost_messages, report.flawless) == (7, 1, 0, True)
-    assert report.committed >= 1
-    assert report.sizes[:3] == [12, 62, 112]
-    assert report.max_request_tokens <= report.limit == 200
-
-
 def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
     """The summarizer is called only in the turn that needs the summary.
 

@@ -104,11 +104,3 @@ def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_
     assert read[0].tool_calls[0]["args"] == {"command": "ls"}
     assert isinstance(read[1], ToolMessage)
     assert [read[1].tool_call_id] == call_ids(read[0]) == ["event-1"]
-
-
-def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
-    """The image parts follow the text part of the message, as in the format of OpenAI's chat API."""
-    log = [action(1, "message", "user", content="see", image_urls=["data:x", "data:y"])]
-    text = {"type": "text", "text": "see"}
-    images = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:x", "data:y")]
-    assert said(read_one(tmp_path, log).messages) == [("human", [text, *images])]

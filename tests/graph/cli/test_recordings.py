@@ -107,13 +107,6 @@ def test_a_conversation_a_line_gives_numbered_recordings_with_their_tools(tmp_pa
     assert len(second.messages) == 2
 
 
-def test_tau_bench_runs_are_named_by_task_and_trial_and_failed_runs_are_left_out(tmp_path: Path) -> None:
-    """Every run is a recording of its own, twins get a number, a run that never began is none."""
-    runs = [{"task_id": 4, "trial": 2, "traj": CHAT}, {"task_id": 5, "trial": 0, "traj": []}]
-    names = [one.name for one in read_recordings(written(tmp_path / "runs", [*runs, runs[0]]))]
-    assert names == ["runs#4-2", "runs#4-2-2"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "read_as"),
     [
@@ -146,16 +139,6 @@ def test_langchain_keeps_ids_status_and_marks_and_moves_usage(tmp_path: Path) ->
     assert read.usage == {4: 9}
     assert isinstance(read.messages[4], AIMessage)
     assert read.messages[4].usage_metadata is None
-
-
-def test_langchain_calls_are_found_wherever_they_were_kept(tmp_path: Path) -> None:
-    """Invalid calls, and calls known only to the provider's own form, are calls too."""
-    invalid = {"type": "invalid_tool_call", "id": "c2", "name": "look", "args": "{", "error": "e"}
-    kept = {"tool_calls": asked("c3")["tool_calls"]}
-    broken = {"type": "ai", "data": {"content": "", "invalid_tool_calls": [invalid]}}
-    old = {"type": "AIMessageChunk", "data": {"content": "", "additional_kwargs": kept}}
-    calls = [call for _, _, calls, _ in outline(read_one(tmp_path, [broken, old]).messages) for call in calls]
-    assert calls == [("c2", "look", {"__raw__": "{"}), ("c3", "look", {"at": "x"})]
 
 
 def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:

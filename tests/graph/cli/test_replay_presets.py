@@ -1,13 +1,12 @@
 """`replay` under several presets, a file of settings, and an application's own parts."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from langgraph_compaction.graph.lab.replay.user_parts import NAMES
 from langgraph_compaction.nodes.config.policies import PRESETS
-from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
+from tests.graph.cli.replaying import FIGURES, one_line, replayed, run
 
 THREE = "selective,layered_defence,recent_rounds"
 
@@ -100,21 +99,6 @@ def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) -> None:
-    """They stand over the file, which the environment may name too, and under a preset that is named."""
-    path = tmp_path / "settings.yaml"
-    path.write_text("context_compaction: {preset: typed_rules, trigger_ratio: 0.6}", encoding="utf-8")
-    for args, variables, preset, ratio in (
-        ([], {"PRESET": "recent_rounds", "TRIGGER_RATIO": "0.7"}, "recent_rounds", 0.7),
-        (["--config", path], {"TRIGGER_RATIO": "0.7"}, "typed_rules", 0.7),
-        ([], {"CONFIG": str(path)}, "typed_rules", 0.6),
-        (["--preset", "selective"], {"PRESET": "recent_rounds", "CONFIG": str(path)}, "selective", 0.6),
-    ):
-        env = {f"LANGGRAPH_COMPACTION_{name}": value for name, value in variables.items()}
-        line = json.loads(run(recorded, *args, "--json", env=env).stdout)
-        assert (line["preset"], line["trigger"]) == (preset, int(ratio * line["limit"]))
-
-
 def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path: Path) -> None:
     """The strategy chooses, the trigger fires, and the key information stands in the requests."""
     out = tmp_path / "requests.jsonl"
@@ -157,25 +141,6 @@ def test_own_parts_that_cannot_work_are_told_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
-    [
-        ("missing.py", "missing.py: no such file"),
-        (
-            "missing_module",
-            "missing_module: cannot be imported (ModuleNotFoundError: No module named 'missing_module')",
-        ),
-        ("talk.json", "talk.json: not a Python file; its name must end in .py"),
-    ],
-)
-def test_a_file_of_parts_that_is_none_is_told(
-    recorded: Path, named: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In one line."""
-    monkeypatch.chdir(recorded.parent)
-    assert one_line(run(recorded, "--use", named)) == said
-
-
-@pytest.mark.parametrize(
     ("args", "said"),
     [
         (["--preset", "selective,recent_round"], "there is no preset 'recent_round'; did you mean recent_rounds?"),
@@ -186,14 +151,3 @@ def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], s
     result = run(recorded, *args, width=300)
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:
-    """It is named with its conversation."""
-    long_prompt = {"role": "system", "content": "be brief " * 500}
-    path = written(tmp_path / "long.json", {"messages": [long_prompt, *rounds(2)[1:]]})
-    result = run(path, "--window", "500", "--preset", "selective,typed_rules", "--json")
-    assert result.exit_code == 1
-    said = [line.split(":")[0] for line in result.stderr.splitlines()]
-    assert said == ["long.json (selective)", "long.json (typed_rules)"]
-    assert json.loads(result.stdout or "null") is None

@@ -119,18 +119,6 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
 
 
-def test_sizes_are_shown_by_kind(kept: str) -> None:
-    """The parts add up, and the messages take less than they would if nothing were shared."""
-    rows = lines("threads", "--sizes", "--db", kept)
-    assert {row["thread_id"] for row in rows} == set(GRAPHS)
-    (talk,) = lines("threads", "talk", "--sizes", "--db", kept)
-    kinds = ("checkpoint_bytes", "write_bytes", "message_bytes", "blob_bytes")
-    assert talk["total_bytes"] == sum(talk[kind] for kind in kinds)
-    assert talk["unshared_message_bytes"] > 2 * talk["message_bytes"]
-    assert "not shared" in shown("threads", "talk", "--sizes", "--db", kept)
-    assert "not shared" not in shown("threads", "--sizes", "--db", kept)
-
-
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
     """Every thread stands where it stood, also one that waits; those that are not named stay as they are."""
     with SQLAlchemySaver.from_url(kept) as saver:

@@ -103,20 +103,6 @@ def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     seen.until("document.querySelector('#count').textContent.startsWith('1 message ')")
 
 
-def test_it_is_named_for_those_who_hear_it(seen: Page) -> None:
-    """Everything that can be pressed has a name, tables have captions, and the chart is there as a table."""
-    seen.click("#twin summary")
-    seen.until("document.querySelectorAll('#twin tbody tr').length === 4")
-    assert seen.run("[...document.querySelectorAll('table')].every(one => one.caption && one.tHead)")
-    tree = seen.send("Accessibility.getFullAXTree")["nodes"]
-    pressable = [
-        node for node in tree if node.get("role", {}).get("value") in {"button", "radio", "searchbox", "table"}
-    ]
-    assert len(pressable) > 10
-    assert [node for node in pressable if not node.get("name", {}).get("value")] == []
-    assert any("Compaction 1 of 5: rejected_empty" in node["name"]["value"] for node in pressable)
-
-
 def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
     """The page draws what is new by itself, and keeps what was chosen."""
     with Server(told.report, lambda: stamp(told.saver, THREAD)) as serving:

@@ -1,4 +1,3 @@
-import asyncio
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,12 +11,9 @@ from langgraph_compaction.graph.inspector.thread_data import read, stamp
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
-    NEAR,
     THREAD,
     WORDS,
     agent,
-    ended,
-    filler,
     full,
     said,
     standing,
@@ -54,14 +50,6 @@ def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told)
     assert [attempt["at"] for attempt in report["attempts"]] == [0, 2, 2, 3, 4]
     first = report["attempts"][2]
     assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
-
-
-def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
-    """Else counted; the trigger and the limit are those that the compactions knew."""
-    requests = every.report()["requests"]
-    assert [(one["tokens"], one["real"]) for one in requests[:2]] == [(100, True), (930, False)]
-    assert {(one["trigger"], one["limit"]) for one in requests} == {(800, 1000)}
-    assert [one["turn"] for one in requests] == [1, 2, 3, 4]
 
 
 def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
@@ -157,18 +145,6 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         assert (len(report["requests"]), report["attempts"][0]["kind"]) == (1, "committed")
         agent(checkpointer=saver).invoke(full(), CONFIG)
         assert stamp(saver, THREAD) != before
-
-
-async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
-    """It has its own kind, whether it was used or not, and removes nothing."""
-    with SQLAlchemySaver.from_url("memory") as saver:
-        graph = agent(ScriptedModel(), checkpointer=saver, summary_ahead=True)
-        for given in (NEAR, said(filler(90, "over"))):
-            await asyncio.to_thread(graph.invoke, given, CONFIG)
-            await ended()
-        attempts = report_of(read(saver, THREAD), WORDS)["attempts"]
-        told = [(one["kind"], one["row"]["reason"], bool(one["left"])) for one in attempts]
-        assert told == [("prepared", "swapped", False), ("committed", "", True)]
 
 
 def _expanded(runs: tuple[tuple[int, int], ...]) -> list[int]:

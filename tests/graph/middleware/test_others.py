@@ -6,25 +6,19 @@ from typing import Any
 import pytest
 from langchain.agents.middleware import (
     AgentMiddleware,
-    ClearToolUsesEdit,
-    ContextEditingMiddleware,
     HumanInTheLoopMiddleware,
     ModelFallbackMiddleware,
     ModelRequest,
     ModelResponse,
-    ModelRetryMiddleware,
     SummarizationMiddleware,
-    TodoListMiddleware,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
-from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from langgraph_compaction.graph import (
-    ContextExhaustedError,
     SettingsError,
 )
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
@@ -103,21 +97,6 @@ async def test_langchains_summarizer_is_refused_beside_ours(go: Drive, place: st
         await go.invoke(graph, {"messages": rounds(4)})
     assert len(values(graph)["messages"]) == len(rounds(4))
     assert model.received == []
-
-
-async def test_todos_and_edited_contexts(go: Drive) -> None:
-    """The prompt of one is counted, what the other hides from a request stays hidden."""
-    others = [TodoListMiddleware(), ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=400, keep=1)])]
-    plan = calls(("write_todos", {"todos": [{"content": "x", "status": "pending"}]}), start=3)
-    replies = [calls(("look", {"n": 500})), calls(("look", {"n": 500}), start=2), plan, CALM]
-    model = ScriptedModel(replies=replies)
-    graph = agent(model, tools=[look], others=others, context_window=4_000)
-    state = await go.invoke(graph, said("go", "q"))
-    assert [todo["content"] for todo in state["todos"]] == ["x"]
-    shown = [message.text for message in model.received[-1] if isinstance(message, ToolMessage)]
-    assert shown[:2] == ["[cleared]", "[cleared]"]
-    assert verdicts(graph) == []
-    assert state["messages"][2].text == filler(500, "seen"), "the state keeps what happened"
 
 
 @pytest.mark.parametrize("strategy", [None, ToolStrategy, ProviderStrategy])
@@ -216,19 +195,6 @@ async def test_what_a_compaction_clipped_stays_so_in_an_edited_request(go: Drive
     assert verdicts(graph) == ["committed"]
     assert request_tokens(model.received[-1]) <= 1_000
     assert "TRUNCATED" in texts(model.received[-1])
-
-
-async def test_an_overflow_is_compacted_and_sent_once_more(go: Drive) -> None:
-    """Inside a retry of other middleware; the second refusal is an error."""
-    model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), CALM])
-    graph = agent(model, others=[ModelRetryMiddleware(max_retries=0, on_failure="error")])
-    await go.invoke(graph, {"messages": rounds(6)[:-1]})
-    assert verdicts(graph) == ["committed"]
-    first, second = model.received
-    assert request_tokens(second) < request_tokens(first)
-    graph = agent(ScriptedModel(replies=[ContextOverflowError("prompt is too long")]))
-    with pytest.raises(ContextExhaustedError, match="again after a compaction"):
-        await go.invoke(graph, {"messages": rounds(6)[:-1]})
 
 
 async def test_what_is_due_after_the_answer_is_done_after_a_restart(go: Drive) -> None:
