@@ -2,7 +2,6 @@ import json
 import re
 from typing import Any
 
-import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import (
@@ -22,21 +21,6 @@ copying = testing.copying(r"SENTINEL-\d+")
 def summaries(messages: list[Any]) -> list[AnyMessage]:
     """The summaries among messages."""
     return [message for message in messages if is_summary(message)]
-
-
-@pytest.mark.parametrize("summarizer", ["digest", "model"])
-async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
-    """What a commit wrote is what the model reads next."""
-    model = ScriptedModel()
-    graph = agent(
-        model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST of all this</summary>"])
-    )
-    await go.invoke(graph, full())
-    (summary,) = summaries(values(graph)["messages"])
-    assert summary in model.received[0]
-    await go.invoke(graph, said("next"))
-    assert summary in model.received[1]
-    assert summarizer == "digest" or "GIST" in summary.text
 
 
 async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None:

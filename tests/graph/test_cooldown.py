@@ -1,4 +1,4 @@
-"""When attempts wait: after failures, after compactions that did not help, and where they follow too closely."""
+"""When attempts wait: after failures, and after compactions that did not help."""
 
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,6 @@ from tests.graph.harness import (
     steps,
     verdicts,
 )
-
-
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow two compactions within ten calls of the model."""
-    monkeypatch.setattr(breaker, "COMPACTIONS", 2)
-    monkeypatch.setattr(breaker, "CALLS", 10)
 
 
 @pytest.fixture
@@ -129,18 +122,3 @@ async def test_compactions_that_do_not_help_start_the_cool_down(
     CompactionThread(graph, CONFIG).compact()
     assert ledger(graph)[-1].trigger == "manual"
     assert deferred(graph) == expected
-
-
-@pytest.mark.usefixtures("often")
-@pytest.mark.parametrize(
-    ("brought", "then"), [(rounds(6, tag="x"), "deferred_cooldown"), (rounds(10, tag="x"), "committed")]
-)
-async def test_too_frequent_compactions_wait(go: Drive, brought: list[Any], then: str) -> None:
-    """Two within ten calls of the model: the third is deferred and the turn answered, unless it is over the limit."""
-    graph = agent(ScriptedModel(), facts_beside_summary=False)
-    for turn in range(2):
-        await go.invoke(graph, {"messages": [*rounds(8, tag=f"t{turn}"), *said("and now?")["messages"]]})
-    assert verdicts(graph) == ["committed"] * 2
-    await go.invoke(graph, {"messages": [*brought, *said("and now?")["messages"]]})
-    assert verdicts(graph)[2] == then
-    assert set(deferred(graph)) <= {"frequency"}

@@ -6,7 +6,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command
 from pydantic import BaseModel
 
 from langgraph_compaction.graph import (
@@ -118,20 +117,6 @@ async def test_what_the_parent_deleted_or_edited_stays_so(go: Drive, persist: st
     await go.invoke(world.graph, said("more"))
     assert edited in world.messages
     assert "look" not in {message.id for message in world.messages}
-
-
-@PERSIST
-async def test_a_message_sent_with_a_confirmation_is_kept(go: Drive, persist: str) -> None:
-    """The draft is applied to the parent's list as it is when the answer comes."""
-    world = World(persist, require_confirmation=True)
-    await go.invoke(world.graph, {"messages": [*rounds(8), HumanMessage("and now?", id="question")]})
-    assert world.graph.get_state(CONFIG).interrupts
-    late = HumanMessage("and be quick", id="late")
-    await go.invoke(world.graph, Command(resume={"accept": True, "focus": "eggs"}, update={"messages": [late]}))
-    assert world.verdicts == ["committed"]
-    assert [message.id for message in world.messages][-3:-1] == ["question", "late"]
-    assert "eggs" in texts(world.summarizer.received[0])
-    assert late in world.model.received[0]
 
 
 async def test_the_bare_graph_as_a_node_is_an_error(go: Drive) -> None:

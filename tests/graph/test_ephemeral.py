@@ -53,20 +53,6 @@ def pages(model: ScriptedModel, number: int) -> list[str]:
     return [message.text.split()[0] for message in model.received[number] if message.type == "tool"]
 
 
-async def test_older_results_leave_before_the_next_call(go: Drive) -> None:
-    """The model reads each page once and then only the newest; the call is made on what is left, in two steps."""
-    model = looks(3)
-    graph = agent(model, tools=[looking(1)])
-    chunks = await go.stream(graph, said("go"))
-    assert steps(chunks) == ["token_check", "model", *["tools", "token_check", "model"] * 3]
-    assert [pages(model, n) for n in range(4)] == [
-        [],
-        ["page1-0"],
-        ["[an", "page2-0"],
-        ["[an", "[an", "page3-0"],
-    ]
-
-
 async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
     """Each time a compaction of its own, without a summary; the line names the handle, the transcript has it all."""
     graph = agent(looks(3), tools=[looking(1)])

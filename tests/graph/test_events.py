@@ -1,13 +1,11 @@
 import logging
 from ast import literal_eval
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     SUMMARY,
@@ -17,12 +15,8 @@ from tests.graph.harness import (
     events,
     filler,
     frozen,
-    full,
-    ledger,
     standing,
     tool_block,
-    values,
-    verdicts,
 )
 
 COMMITTED = ["ContextEvent", "ContextEvent", "CompactContextEvent", "CompactionEvent"]
@@ -129,66 +123,3 @@ async def test_a_rollback_is_logged(go: Drive, caplog: pytest.LogCaptureFixture)
 def raising(*_: Any, **__: Any) -> None:
     """Fail, whatever is asked."""
     raise OSError("no space left")
-
-
-class Failing(logging.Handler):
-    """A log handler that raises instead of writing."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Fail."""
-        raise OSError(record.levelname)
-
-
-@pytest.fixture(params=["event sink", "ledger", "log handler"])
-def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Break one of those who only watch."""
-    log, handler = logging.getLogger("langgraph_compaction"), Failing()
-    if request.param == "event sink":
-        monkeypatch.setattr(NodeContext, "writer", property(lambda _: raising))
-    if request.param == "log handler":
-        log.addHandler(handler)
-        log.setLevel(logging.DEBUG)
-    yield request.param
-    log.removeHandler(handler)
-    log.setLevel(logging.NOTSET)
-
-
-@pytest.mark.parametrize(
-    ("replies", "expected"),
-    [([SUMMARY], "committed"), ([""], "rejected_empty"), ([ValueError("down")], "failed_permanent")],
-)
-async def test_who_only_watches_changes_nothing(
-    go: Drive,
-    monkeypatch: pytest.MonkeyPatch,
-    observer: str,
-    replies: list[Any],
-    expected: str,
-    *,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """An event sink, a ledger or a log handler that raises neither ends the turn nor changes its verdict."""
-    graph = telling(ScriptedModel(replies=replies))
-    if observer == "ledger":
-        for method in ("close", "note", "abandon_open"):
-            monkeypatch.setattr(records_of(graph), method, raising)
-    await go.invoke(graph, BLOCKS)
-    assert standing(graph)["last"]["verdict"] == expected
-    assert values(graph)["messages"][-1].text == "answered"
-    unwritten = "The ledger of thread 'thread' could not be written; the turn continues"
-    assert (unwritten in caplog.messages) == (observer == "ledger")
-    if observer != "ledger":
-        assert verdicts(graph) == [expected]
-    else:
-        assert len(ledger(graph)) == 1
-
-
-async def test_the_detail_of_a_failure_is_redacted_in_the_event(go: Drive) -> None:
-    """As in the ledger; the state does not hold it."""
-    graph = agent(
-        summarizer=ScriptedModel(replies=[ValueError("number 4711 is wrong")]),
-        redact=lambda text: text.replace("4711", "[number]"),
-    )
-    chunks = await go.stream(graph, full(), stream_mode=["updates", "custom"])
-    event = next(one for one in events(chunks, "CompactionEvent") if one["verdict"].startswith("failed"))
-    assert event["detail"] == "number [number] is wrong" == ledger(graph)[0].detail
-    assert "detail" not in standing(graph)["last"]

@@ -16,7 +16,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_compaction.graph import (
-    CompactionState,
     GitDiff,
     Memories,
     SettingsError,
@@ -45,18 +44,6 @@ from tests.graph.harness import (
 from tests.settings import settings, taken
 
 GOAL = f"Port the billing service to Rust. {filler(60, 'detail-')} Never touch production."
-TODOS = [
-    {"content": "read the code", "status": "completed"},
-    {"content": "write tests", "status": "in_progress"},
-    {"content": "port it", "status": "pending"},
-    {"content": "ship it", "status": "pending"},
-]
-
-
-class Working(CompactionState):
-    """An agent's state with a list of tasks."""
-
-    todos: list[dict[str, str]]
 
 
 def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
@@ -113,45 +100,6 @@ def left_out(chunks: list[Any]) -> list[tuple[str, str]]:
     return [(event["name"], event["reason"]) for event in events(chunks, "KeyInformationEvent")]
 
 
-@pytest.mark.usefixtures("unbraked")
-async def test_the_goal_stays_at_the_very_front_however_often_it_is_compacted(go: Drive) -> None:
-    """Whole, once, before the summary: from the state at first, and from the archive when it has left."""
-    model = calm()
-    graph = keeping("goal", model=model)
-    await go.invoke(graph, working())
-    for number in range(3):
-        assert "goal" not in {message.id for message in values(graph)["messages"]}
-        text = summary(graph)
-        assert text.startswith("What the user asked for at the beginning")
-        assert part(text, "goal") == GOAL
-        assert text.index(GOAL) < text.index("<summary>")
-        assert texts(model.received[-1]).count(GOAL) == 1
-        await go.invoke(graph, {"messages": rounds(7, tag=f"more{number}")})
-    assert standing(graph)["epoch"] == 4
-    assert len(values(graph)["memory"]["goal"]) == 300 < len(GOAL)
-
-
-async def test_everything_stands_in_the_seed_s_order(go: Drive, tmp_path: Path) -> None:
-    """Goal, pins and memories before the summary; changes, tasks and the application's own behind it."""
-    store = InMemoryStore()
-    store.put(("memories",), "one", {"content": "prefers tabs"})
-    given = [changed(tmp_path), own("weather", constant("rain"))]
-    names = ("weather", "tasks", "git_diff", "memories", "pins", "goal")
-    graph = keeping(*names, given=given, store=store, state_schema=Working)
-    await go.invoke(graph, working(f"{GOAL} <Pin>use tabs</Pin>", todos=TODOS))
-    text = summary(graph)
-    marks = (
-        '<key name="goal">',
-        "<pinned>\n- use tabs\n",
-        '<key name="memories">',
-        "<summary>",
-        '<key name="git_diff">',
-    )
-    places = [text.index(mark) for mark in (*marks, '<key name="tasks">', '<key name="weather">')]
-    assert places == sorted(places)
-    assert text.count("use tabs") == 2  # in the goal, and as a pin
-
-
 async def test_the_newest_memories_are_kept(go: Drive) -> None:
     """Ten of them, by the time they were written, of the namespace that the run's configuration completes."""
     store, place = InMemoryStore(), ("users", "ada", "memories")
@@ -164,19 +112,6 @@ async def test_the_newest_memories_are_kept(go: Drive) -> None:
     await go.invoke(graph, working(), config)
     lines = part(summary(graph, config), "memories").splitlines()
     assert lines == [*(f"- memory {number} of ada" for number in range(5, 14)), "- {'note': 'changed'}"]
-
-
-async def test_tasks_are_told_with_their_progress(go: Drive) -> None:
-    """Counts by status and a line each, from the agent's own channel."""
-    graph = keeping("tasks", state_schema=Working)
-    await go.invoke(graph, working(todos=TODOS))
-    assert part(summary(graph), "tasks").splitlines() == [
-        "4 tasks: 1 completed, 1 in_progress, 2 pending",
-        "- [completed] read the code",
-        "- [in_progress] write tests",
-        "- [pending] port it",
-        "- [pending] ship it",
-    ]
 
 
 def changed(folder: Path) -> GitDiff:

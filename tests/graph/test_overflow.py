@@ -15,7 +15,6 @@ from tests.graph.harness import (
     agent,
     events,
     filler,
-    frozen,
     ledger,
     request_tokens,
     rounds,
@@ -98,29 +97,6 @@ async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     await go.invoke(graph, adopted())
     assert values(graph)["messages"][-1].text == "done"
     assert [row.trigger for row in ledger(graph)] == ["overflow", "overflow"]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        answered(429, {"error": {"message": "Rate limit reached: too many tokens, maximum context length 8"}}),
-        answered(401, {"error": {"message": "Incorrect API key: prompt is too long"}}),
-        answered(400, {"error": {"message": "'temperature' must be between 0 and 2"}}),
-        TimeoutError("no answer"),
-        RuntimeError("context"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_other_errors_go_through_untouched(go: Drive, error: Exception) -> None:
-    """Rate limits, bad keys and all that is not known to be an overflow compact nothing."""
-    model, given = ScriptedModel(replies=[error]), adopted()
-    graph = agent(model)
-    with pytest.raises(type(error)) as caught:
-        await go.invoke(graph, given)
-    assert str(caught.value) == str(error)
-    assert len(model.received) == 1
-    assert verdicts(graph) == []
-    assert frozen(values(graph)["messages"]) == frozen(given["messages"])
 
 
 def growing(graph: Any, go: Drive) -> Any:

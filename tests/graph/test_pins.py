@@ -9,21 +9,6 @@ from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said
 from tests.graph.middleware.agents import agent as middleware_agent
 
 
-async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
-    """Verbatim, however often the conversation is compacted."""
-    model = ScriptedModel()
-    graph = agent(model)
-    await go.invoke(
-        graph, {"messages": [HumanMessage("never touch production", id="rule"), AIMessage("ok", id="ok")]}
-    )
-    assert CompactionThread(graph, CONFIG).pin(message_id="rule") == "rule"
-    for turn in range(24):
-        await go.invoke(graph, said(filler(100, f"turn{turn}-")))
-        assert "never touch production" in texts(model.received[-1])
-    assert values(graph)["compaction"]["epoch"] >= 2
-    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["never touch production"]
-
-
 async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     """The call stays with its result."""
     graph = agent()

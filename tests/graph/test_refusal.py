@@ -2,8 +2,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.types import Overwrite
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionThread, MessageRefusedError
 from langgraph_compaction.graph.thread_state import records_of
@@ -16,7 +15,6 @@ from tests.graph.harness import (
     filler,
     frozen,
     ledger,
-    request_tokens,
     rounds,
     said,
     standing,
@@ -122,39 +120,3 @@ async def test_a_wish_after_a_refusal_asks_no_model(go: Drive, build: Any, on_re
     await go.invoke(graph, said("and now?"))
     assert len(model.received) == 2
     assert values(graph)["messages"][-1].text == "ok"
-
-
-def defective() -> list[Any]:
-    """A long thread as other programs leave it: over the window, with every defect we know."""
-    call = {"name": "read", "args": {}, "id": "c1"}
-    return [
-        ToolMessage("nobody asked", tool_call_id="gone", id="orphan"),
-        *rounds(6),
-        AIMessage("", tool_calls=[call], id="interrupted"),
-        HumanMessage("never mind", id="interruption"),
-        AIMessage("fine", id="fine"),
-        AIMessage("", tool_calls=[call], id="again"),
-        ToolMessage(filler(60), tool_call_id="c1", id="reused-call-id"),
-        ToolMessage(filler(60), tool_call_id="c1", id="answered-twice"),
-        HumanMessage("this id", id="twice"),
-        AIMessage("that id", id="twice"),
-        HumanMessage(filler(60, "no-id")),
-        {"role": "assistant", "content": filler(60, "a-dict")},
-        *rounds(6, tag="later"),
-    ]
-
-
-async def test_a_long_thread_with_defects_is_compacted_on_its_first_turn(go: Drive) -> None:
-    """An adopted thread over the window is compacted before its first call, and nothing of it is lost."""
-    model = ScriptedModel()
-    graph = agent(model)
-    graph.update_state(CONFIG, {"messages": Overwrite(defective())}, as_node="model")
-    await go.invoke(graph, said("and now?"))
-    assert verdicts(graph)[0] == "committed"
-    assert len(model.received) == 1
-    assert request_tokens(model.received[0]) <= 1_000
-    assert model.received[0][-1].text == "and now?"
-    held = values(graph)["messages"]
-    assert len({message.id for message in held}) == len(held)
-    said_then = [m["content"] if isinstance(m, dict) else m.text for m in defective()]
-    assert [message.text for message in CompactionThread(graph, CONFIG).transcript()[: len(said_then)]] == said_then

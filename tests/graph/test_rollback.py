@@ -2,97 +2,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langgraph.types import Overwrite
 
-from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
-    PROSE,
     SUMMARY,
     Drive,
     agent,
     calm,
-    events,
-    filler,
     frozen,
     full,
     ledger,
-    rounds,
-    said,
     standing,
     steps,
     values,
     verdicts,
 )
-
-CUT = {"finish_reason": "length"}
-REPLIES: dict[str, tuple[Any, str, str, int]] = {
-    "transient error": (ConnectionError("reset"), "failed_transient", "summary_exception:ConnectionError", 3),
-    "unknown error": (ValueError("no such key"), "failed_permanent", "summary_exception:ValueError", 3),
-    "wrong key": (ValueError("the API key is invalid"), "failed_permanent", "summary_exception:ValueError", 1),
-    "empty": ("", "rejected_empty", "empty_summary", 3),
-    "blank": (" \n ", "rejected_empty", "empty_summary", 3),
-    "thinking only": (
-        AIMessage([{"type": "thinking", "thinking": "let me see"}]),
-        "rejected_empty",
-        "thinking_only_no_content",
-        3,
-    ),
-    "nothing before the output limit": (
-        AIMessage("", response_metadata=CUT),
-        "rejected_empty",
-        "max_tokens_no_content",
-        3,
-    ),
-    "cut off": (AIMessage(SUMMARY, response_metadata=CUT), "rejected_truncated", "max_tokens_truncated", 3),
-    "a tool call": (
-        AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c"}]),
-        "rejected_tool_call",
-        "tool_call",
-        1,
-    ),
-    "withheld": (
-        AIMessage(SUMMARY, response_metadata={"finish_reason": "content_filter"}),
-        "rejected_not_a_summary",
-        "refusal",
-        1,
-    ),
-    "about nothing": ("I have done what you asked.", "rejected_not_a_summary", "nothing_covered", 1),
-    "empty tags": ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
-    "too long": (f"<summary>{filler(900, 'ru0-')}</summary>", "rejected_inflated", "not_smaller", 1),
-    "over the ceiling": (f"<summary>{filler(700, 'ru0-')}</summary>", "rejected_insufficient", "over_ceiling", 1),
-}
-"""Reply of the summarizer -> verdict, reason and number of calls."""
-
-RICH = [
-    HumanMessage([{"type": "text", "text": "see", "cache_control": {"type": "ephemeral"}}], id="i", name="ann"),
-    AIMessage(
-        "seen", id="j", response_metadata={"model_name": "m", "nested": {"a": [1]}}, additional_kwargs={"x": 1}
-    ),
-]
-"""Messages with all that a careless copy would lose."""
-
-
-@pytest.mark.parametrize("case", REPLIES)
-async def test_a_failing_summarizer_is_rolled_back_and_the_turn_is_answered(go: Drive, case: str) -> None:
-    """Whatever comes back in place of a summary: a verdict, the seed's reason, and the thread as it was."""
-    reply, verdict, reason, called = REPLIES[case]
-    summarizer = ScriptedModel(replies=[reply])
-    graph = agent(calm(), summarizer)
-    given = {"messages": [*RICH, HumanMessage(PROSE, id="prose"), *rounds(8), HumanMessage("and now?", id="q")]}
-    before = frozen(given["messages"])
-    chunks = await go.stream(graph, given, stream_mode=["updates", "custom"])
-    assert steps(chunks)[-2:] == ["rollback", "model"]
-    assert frozen(values(graph)["messages"][:-1]) == before
-    assert values(graph)["messages"][-1].id == "the-answer"
-    last, (row,), (event,) = standing(graph)["last"], ledger(graph), events(chunks, "CompactionEvent")
-    assert (last["verdict"], last["reason"]) == (row.verdict, row.reason) == (verdict, reason)
-    assert (event["verdict"], event["reason"]) == (verdict, reason)
-    assert row.summary_calls == len(summarizer.received) == called
-    assert standing(graph)["draft"] is None
 
 
 async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -> None:
@@ -185,16 +113,3 @@ async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
     assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
     assert len(summarizer.received) == 3
-
-
-async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Drive) -> None:
-    """A summarizer that always fails costs three calls an attempt, no answer and no message."""
-    model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])
-    graph = agent(model, summarizer)
-    for turn in range(12):
-        await go.invoke(graph, said(filler(150, f"turn{turn}-")))
-    found = [verdict for verdict in verdicts(graph) if verdict != "deferred_cooldown"]
-    assert (set(found[::2]), set(found[1::2])) == ({"failed_transient"}, {"degraded_deterministic"})
-    assert len(summarizer.received) == 3 * found.count("failed_transient") > 0
-    assert len(model.received) == 12
-    assert len(CompactionThread(graph, CONFIG).transcript()) == 24

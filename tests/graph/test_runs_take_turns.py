@@ -104,23 +104,6 @@ def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
         one_run_at_a_time(create_agent(ScriptedModel(), checkpointer=InMemorySaver()))
 
 
-def test_without_turns_the_input_is_lost() -> None:
-    """`turn_wait_s=None` is what every other checkpointed graph does."""
-
-    def reply(messages: list[Any]) -> AIMessage:
-        if messages[-1].text == "first":
-            beside(lambda: graph.invoke(said("second"), CONFIG), lambda: None).join()
-        return AIMessage("ok")
-
-    graph = create_compacting_agent(
-        ScriptedModel(replies=[reply]),
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=None),
-        checkpointer=InMemorySaver(),
-    )
-    graph.invoke(said("first"), CONFIG)
-    assert inputs(graph) == ["first"]
-
-
 @pytest.mark.parametrize("takes_turns", [False, True])
 async def test_an_agent_whose_runs_take_no_turns_warns_of_a_second_run(
     go: Drive, takes_turns: bool, caplog: pytest.LogCaptureFixture, waiting: threading.Event

@@ -4,12 +4,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from langgraph.types import Command, interrupt
 
 from langgraph_compaction.graph import ContextExhaustedError
-from tests.fakes import ScriptedModel, calls, gpt, usage
+from tests.fakes import ScriptedModel, calls, gpt
 from tests.graph.cli.provider import provider
-from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, steps, values, verdicts
+from tests.graph.harness import Drive, agent, filler, ledger, rounds, said, steps, values, verdicts
 from tests.graph.middleware import agents
 from tests.invariants import check_request
 from tests.replay.payloads import refused
@@ -33,13 +32,7 @@ def final(text: str) -> str:
     return f"final: {text}"
 
 
-@tool
-def ask() -> str:
-    """Ask the user."""
-    return f"they said {interrupt('which one?')}"
-
-
-TOOLS = [read, fail, final, ask]
+TOOLS = [read, fail, final]
 
 
 def working(*replies: Any, **options: Any) -> tuple[Any, ScriptedModel]:
@@ -102,28 +95,6 @@ async def test_tools_that_return_directly_end_the_turn(go: Drive, made: list[Any
     assert len(results(model.received[-1])) == len(made)
 
 
-async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
-    """Nothing is compacted while it waits, however large the request; the check comes after its result."""
-    graph, model = working(usage(calls(("ask", {}), ("read", {"words": 1})), 900), "done")
-    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("go")]})
-    assert graph.get_state(CONFIG).next == ("tools",)
-    assert ledger(graph) == []
-    chunks = await go.stream(graph, Command(resume="the left one"))
-    assert steps(chunks)[-5:] == ["token_check", "selective_compaction", "summarize", "commit", "model"]
-    assert results(model.received[1]) == ["they said the left one", "read0"]
-
-
-async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> None:
-    """The call is answered in the request; the state keeps what happened."""
-    graph, model = working(calls(("ask", {})), "never mind then", "later")
-    await go.invoke(graph, said("go"))
-    await go.invoke(graph, said("forget it"))
-    assert [message.type for message in model.received[1]] == ["human", "ai", "tool", "human"]
-    assert [message.type for message in values(graph)["messages"]] == ["human", "ai", "human", "ai"]
-    await go.invoke(graph, said("and now?"))
-    assert [message.type for message in model.received[2]] == ["human", "ai", "tool", "human", "ai", "human"]
-
-
 @pytest.mark.parametrize("turns", [0, 12])
 @pytest.mark.parametrize("asks", [True, False])
 async def test_another_result_of_a_call_reaches_the_model(go: Drive, *, asks: bool, turns: int) -> None:
@@ -160,15 +131,6 @@ async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None
     await go.invoke(graph, {"messages": [two]})
     assert verdicts(graph)[0] == "committed"
     assert [message.type for message in model.received[0]][-3:] == ["ai", "tool", "tool"]
-
-
-async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:
-    """Real agents reuse ids: each result stays with its own call."""
-    graph, model = working(calls(("read", {"words": 1})), "one", calls(("read", {"words": 2})), "two")
-    await go.invoke(graph, said("first"))
-    await go.invoke(graph, said("second"))
-    assert [message.type for message in model.received[-1]] == ["human", "ai", "tool", "ai", "human", "ai", "tool"]
-    assert results(model.received[-1]) == ["read0", "read0 read1"]
 
 
 async def test_a_model_that_repeats_its_message_id_neither_loops_nor_overwrites(go: Drive) -> None:

@@ -75,29 +75,6 @@ async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expect
     assert steps(await go.stream(agent(), given))[1] == expected
 
 
-async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> None:
-    """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it."""
-    model = ScriptedModel(replies=[usage(AIMessage("big"), 900), "small"])
-    graph = agent(model)
-    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("and now?")]})
-    assert any(m.usage_metadata for m in values(graph)["messages"] if isinstance(m, AIMessage))
-    assert steps(await go.stream(graph, said("next"))) == ["token_check", "model"]
-    assert standing(graph)["epoch"] == 1
-
-
-async def test_a_failing_model_after_a_commit_costs_no_second_summary(go: Drive) -> None:
-    """Resuming after the model failed calls the model alone, and the answer comes."""
-    summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]), summarizer)
-    with pytest.raises(RuntimeError, match="down"):
-        await go.invoke(graph, full())
-    assert steps(await go.stream(graph, None)) == ["model"]
-    assert values(graph)["messages"][-1].text == "here"
-    paid = len(summarizer.received)
-    await go.invoke(graph, said("next"))
-    assert len(summarizer.received) == paid
-
-
 BEFORE = {"messages": [*rounds(2), HumanMessage("and now?")]}
 ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
 """An answer whose real usage lies far above what its text tells."""

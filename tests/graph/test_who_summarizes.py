@@ -16,9 +16,8 @@ from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
-from tests.fakes import clock_of
 from tests.graph.cli.provider import Provider, provider
-from tests.graph.harness import Clock, Drive, frozen, ledger, said, standing, values, verdicts
+from tests.graph.harness import Drive, ledger, values
 from tests.invariants import is_summary
 
 WRITTEN = (
@@ -153,37 +152,3 @@ async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     graph: Any = create_compacting_agent(EchoModel(), settings=settings, checkpointer=InMemorySaver())
     await go.invoke(graph, talk(7_000))
     assert [row.strategy for row in ledger(graph)] == ["selective+digest"]
-
-
-@BUILDS
-async def test_a_models_summary_or_nothing(go: Drive, build: Build) -> None:
-    """In the soft zone every attempt asks the model, none the digest, and two failures start the cool-down."""
-    reply, clock = [""], Clock()
-    with provider(answer=lambda request: reply[0] if asks_for_summary(request) else "All is calm.") as script:
-        script.counted = 110_000
-        with clock_of(clock):
-            graph = build(script, CompactionSettings(on_summary_failure="nothing", hooks=("pre_model",)))
-        given = talk(108_000)
-        await go.invoke(graph, given)
-        await go.invoke(graph, said("Still there?"))
-        assert verdicts(graph) == ["rejected_empty"] * 2
-        assert {row.strategy for row in ledger(graph)} == {"selective+model"}
-        assert standing(graph)["cooldown_until"] == clock.time + 8
-        await go.invoke(graph, said("And now?"))
-        assert verdicts(graph)[-1] == "deferred_cooldown"
-        messages = values(graph)["messages"]
-        assert frozen(messages[: len(given["messages"])]) == frozen(given["messages"])
-        clock.time += 9
-        reply[0] = SUMMARY
-        await go.invoke(graph, said("Try again."))
-        assert verdicts(graph)[-1] == "committed"
-
-
-@BUILDS
-async def test_over_the_limit_the_digest_follows(go: Drive, build: Build) -> None:
-    """A request that cannot be sent takes the levels one after another, whatever the setting says."""
-    with provider(answer=writes("")) as script:
-        graph = build(script, CompactionSettings(on_summary_failure="nothing"))
-        await go.invoke(graph, talk(125_000))
-        assert verdicts(graph)[-1] == "degraded_deterministic"
-        assert values(graph)["messages"][-1].text.strip() == "All is calm."
