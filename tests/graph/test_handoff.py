@@ -5,24 +5,17 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from langgraph_compaction.graph import (
-    CompactionState,
     CompactionThread,
     ContextExhaustedError,
-    as_node,
-    create_compaction_graph,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
-    SMALL,
     SUMMARY,
-    WORDS,
     Drive,
     agent,
     filler,
@@ -38,7 +31,6 @@ from tests.graph.harness import (
     verdicts,
 )
 from tests.graph.middleware.agents import agent as middleware_agent
-from tests.settings import settings as chosen_of
 
 WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
 NEW: RunnableConfig = {"configurable": {"thread_id": "new"}}
@@ -170,38 +162,3 @@ async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, an
         return
     await go.invoke(graph, said("and now?"), CONFIG)
     assert question(graph)["answers"] == WAYS
-
-
-def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) -> Any:
-    """A graph that compacts in one node and answers in another."""
-
-    def answer(state: CompactionState) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["messages"])]}
-
-    inner = create_compaction_graph(
-        settings=chosen_of(SMALL, require_confirmation=True, **chosen),
-        summarizer="digest",
-        token_counter=WORDS,
-    )
-    parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(inner))
-    parent.add_node("answer", answer)
-    parent.add_edge(START, "compact")
-    parent.add_edge("compact", "answer")
-    return parent.compile(checkpointer=checkpointer)
-
-
-@pytest.mark.parametrize("answer", ["compact", "drop_oldest", "what?"])
-async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Drive, answer: str) -> None:
-    """Three ways; the parent's model is called with what fits, or not at all."""
-    model = ScriptedModel()
-    graph = parent_of(model, checkpointer=InMemorySaver())
-    assert (await leapt(go, graph))["answers"] == [way for way in WAYS if way != "new_thread"]
-    if answer == "what?":
-        with pytest.raises(ContextExhaustedError, match="as was chosen"):
-            await go.invoke(graph, Command(resume=answer))
-        assert len(model.received) == 1
-        return
-    await go.invoke(graph, Command(resume=answer))
-    assert request_tokens(model.received[-1]) <= 1_000
-    assert model.received[-1][-1].id == "over"

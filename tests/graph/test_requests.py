@@ -14,7 +14,6 @@ from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usag
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
 from tests.graph.middleware import agents
-from tests.graph.test_embedding import World
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
 BEGINS = {"ours": "token_check", "langchain": "CompactionMiddleware.before_agent"}
@@ -65,27 +64,6 @@ async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: 
     assert verdicts(graph) == []
 
 
-async def test_what_is_no_request_to_an_agent_is_told_inside_a_parent(
-    go: Drive, build: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The parent goes on, its channel is empty again, and the next input is answered."""
-    parent = StateGraph(CompactionState)
-    parent.add_node("assistant", as_node(build()))
-    parent.add_edge(START, "assistant")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, said("hello"))
-    before = values(graph)["messages"]
-    await go.invoke(graph, wish(release=False))
-    assert standing(graph)["last"]["reason"] == "no_request"
-    assert "under 'release': give true" in standing(graph)["last"]["detail"]
-    assert "under 'release': give true" in caplog.text
-    assert "compaction_request" not in values(graph)
-    assert values(graph)["messages"] == before
-    await go.invoke(graph, said("next"))
-    assert values(graph)["messages"][-1].type == "ai"
-    assert len(values(graph)["messages"]) == len(before) + 2
-
-
 async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: Any) -> None:
     """Before the check that hears it: the run that goes on fulfills it, once, and calls no model."""
     model = ScriptedModel()
@@ -117,23 +95,6 @@ async def test_a_request_with_a_message_or_written_to_the_state(go: Drive, build
     assert verdicts(graph) == ["committed", "committed"]
     assert values(graph)["messages"][-1].type == "ai"
     assert "compaction_request" not in values(graph)
-
-
-@pytest.mark.parametrize("persist", ["parent", "subgraph"])
-async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -> None:
-    """Once: afterwards the parent's channel is empty."""
-    world = World("parent", model=ScriptedModel())
-    if persist == "subgraph":
-        builder = StateGraph(CompactionState)
-        builder.add_node("compact", as_node(world.inner, persist="subgraph"))
-        builder.add_edge(START, "compact")
-        world.graph = builder.compile(checkpointer=InMemorySaver())
-    await go.invoke(world.graph, {"messages": rounds(5)})
-    await go.invoke(world.graph, wish(focus="eggs"))
-    assert world.verdicts == ["committed"]
-    assert "compaction_request" not in values(world.graph)
-    await go.invoke(world.graph, said("next"))
-    assert world.verdicts == ["committed"]
 
 
 async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: Any) -> None:

@@ -29,14 +29,6 @@ def test_a_bar_is_as_high_as_its_request() -> None:
     assert ["".join(column).strip("█") for column in columns] == ["┄ ┄  ", "┄", "┄ ┄      "]
 
 
-def test_many_requests_share_a_column_and_its_largest_counts() -> None:
-    """A chart narrower than its requests hides no peak."""
-    sizes = [10] * 999 + [100]
-    bars = _bars(chart(sizes, at(0), 40))
-    assert {len(row) for row in bars} == {40 - len("trigger 80 ")}
-    assert [cell for cell in bars[1] if cell == "█"] == ["█"]
-
-
 def _bars(text: Text) -> list[str]:
     margin = len("trigger 80 ")
     return [line[margin:] for line in text.plain.splitlines()]

@@ -84,20 +84,3 @@ def test_a_database_that_cannot_be_used_is_named_in_one_line(db: str, said: str,
     assert said in shown
     assert len(shown.splitlines()) == 1
     assert "secret" not in shown
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"over_limit_requests": 1}, "1 requests were over"),
-        ({"lost_messages": 2}, "2 messages are lost"),
-        ({"in_order": False}, "order"),
-        ({"rollback": None}, "no rollback"),
-        ({"rollback": False}, "changed the conversation"),
-        ({"undone": {"missing": 1}}, "1 messages did not come back"),
-    ],
-)
-def test_every_promise_is_checked(whole: dict[str, Any], change: dict[str, Any], problem: str) -> None:
-    """Each figure that is out of bounds is a problem of its own."""
-    (said,) = problems({**whole, **change})
-    assert problem in said

@@ -1,15 +1,12 @@
 """The standard library as tools: all of it, and nothing else."""
 
-import argparse
 from pathlib import Path
 
 import pytest
 
 from langgraph_compaction.graph.lab.demo import library_tools as tools
 from langgraph_compaction.graph.lab.demo.library_tools import (
-    ROOT,
     library_tools,
-    parts_of,
     read_file,
     search,
 )
@@ -33,17 +30,6 @@ def test_only_modules_and_packages_are_listed_and_searched() -> None:
     assert search.invoke({"pattern": "wave"}) == found
     assert search.invoke({"pattern": "storm"}) == "0 files match storm"
     assert read_file.invoke({"path": "a/c.py"}) == "a/c.py, part 1 of 1, from line 1\na/c.py\nwave wave\n"
-
-
-def test_the_parts_of_a_file_are_the_file() -> None:
-    """Read one after the other, the parts give the module's text back; each says where it stands."""
-    whole, parts = "", parts_of(ROOT / "argparse.py")
-    for number in range(1, len(parts) + 1):
-        head, _, text = read_file.invoke({"path": "argparse.py", "part": number}).partition("\n")
-        assert head == f"argparse.py, part {number} of {len(parts)}, from line {whole.count(chr(10)) + 1}"
-        whole += text
-    assert whole == Path(argparse.__file__).read_text(encoding="utf-8")
-    assert len(parts) > 1
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
-from langgraph_compaction.nodes.gate.reply_checks import Reply
-from tests.fakes import ReplyingSummarizer
 from tests.graph.cli.replaying import READ
 from tests.histories import asks, result, user
 from tests.recount import unpaired
@@ -105,23 +103,6 @@ def test_a_conversation_as_large_as_the_window_is_reported_whole(
     about = {"file": "r", "limit": 197 + schema, "tools": list(tools)}
     expected = [to_openai(recording.messages[:answer]) for answer in (2, 4, 6, 8, 10, 12)]
     assert sent == [{**about, "request": n, "messages": messages} for n, messages in enumerate(expected, 1)]
-
-
-def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
-    """The summarizer is called only in the turn that needs the summary.
-
-    The player ignores the settings `require_confirmation` and `summary_ahead`.
-    """
-    for asks_first in (False, True):
-        summarizer = ReplyingSummarizer(Reply(content="<summary>They talked about files.</summary>"))
-        settings = CompactionSettings(require_confirmation=asks_first, summary_ahead=True)
-        played = player(
-            Recording(name="r", messages=told(8, 40)), window="50%", summarizer=summarizer, settings=settings
-        )
-        report = played.play()
-        assert {(row.verdict, row.summary_calls) for row in report.attempts} == {("committed", 1)}
-        assert len(summarizer.requests) == report.committed > 2
-        assert report.asks == asks_first
 
 
 def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[..., Player]) -> None:

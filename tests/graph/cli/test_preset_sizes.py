@@ -5,14 +5,10 @@ import socket
 from typing import Any
 
 import pytest
-from langchain_google_genai import ChatGoogleGenerativeAI
-from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.preset_sizes import preset_sizes
 from langgraph_compaction.nodes.config.policies import PRESETS
-from tests.fakes import claude, gpt
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY")
 
@@ -53,29 +49,11 @@ def test_the_sizes_of_a_model_by_its_name(name: str) -> None:
     assert found["faithful"] == (200_000, 136_000, 136_000, 54_400)
 
 
-def test_they_are_those_of_the_agents_model_object() -> None:
-    """Window, reserve and trigger as the graph computes them."""
-    for name, model in (("gpt-4o", gpt("gpt-4o")), ("openai:gpt-5", gpt("gpt-5")), ("claude-sonnet-4-5", claude())):
-        assert read("--model", name) == {row.preset: tuple(row[1:]) for row in preset_sizes(model)}
-
-
 def test_one_preset_and_ones_own_figures() -> None:
     """A name limits the list; `--window` stands over what the model says, or stands alone."""
     assert list(read("layered_defence", "--model", "gpt-4o")) == ["layered_defence"]
     assert read("--model", "gpt-99", "--window", "64000")["selective"][:3] == (64_000, 57_600, 51_200)
     assert read("--window", "64000")["selective"][:3] == (64_000, 57_600, 51_200)
-
-
-def test_the_table_says_what_the_figures_are_of() -> None:
-    """The table has one row for each preset, and shows numbers with thousands separators."""
-    result = presets("--model", "gpt-4o")
-    assert [line.split()[0] for line in result.stdout.splitlines()[2:-1]] == list(PRESETS)
-    (row,) = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["layered_defence"]]
-    assert row == ["layered_defence", "128,000", "121,600", "115,201", "60,800"]
-    assert [line.split() for line in presets("faithful", "--window", "9000").stdout.splitlines()[::2]] == [
-        ["preset", "window", "limit", "trigger", "aim"],
-        ["faithful", "9,000", "8,438", "8,438", "3,375"],
-    ]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +70,3 @@ def test_what_cannot_be_told_is_a_usage_error(arguments: list[str], said: str) -
     result = presets(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in " ".join(result.stderr.replace("│", " ").split())
-
-
-def test_the_limit_of_googles_objects_has_a_name_of_its_own() -> None:
-    """`max_output_tokens` is kept free as `max_tokens` is."""
-    model = ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none"), max_output_tokens=65_536)
-    (found,) = preset_sizes(model, ["selective"])
-    assert found.window - found.limit == 65_536

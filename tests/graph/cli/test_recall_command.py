@@ -11,9 +11,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.graph.cli.commanding import call, lines
-from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger, said
+from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger
 
 FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
 
@@ -54,20 +53,6 @@ def test_it_is_found_by_its_handle_and_in_a_compaction(graph: Any, db: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("when", "found"),
-    [
-        (("--since", "2020-01-31"), True),
-        (("--until", "2020-01-31"), False),
-    ],
-)
-@pytest.mark.usefixtures("graph")
-def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool) -> None:
-    """The time at which it left the view."""
-    assert bool(lines("recall", THREAD, "ZK-4471", "--db", db, *when)) is found
-    assert (NOTHING not in call("recall", THREAD, "ZK-4471", "--db", db, *when).stdout) is found
-
-
-@pytest.mark.parametrize(
     ("words", "code", "told"),
     [
         ((THREAD,), 2, "give a query"),
@@ -80,10 +65,3 @@ def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool
 def test_what_cannot_be_looked_for_says_so(db: str, words: tuple[str, ...], code: int, told: str) -> None:
     """Nothing asked, no such thread, no such time, no room."""
     assert told in call("recall", *words, "--db", db, expect=code).stderr
-
-
-def test_a_thread_without_an_archive_has_nothing(graph: Any, db: str) -> None:
-    """It is said in a sentence; as JSON there is no line."""
-    graph.invoke(said("hello"), {"configurable": {"thread_id": "short"}})
-    assert NOTHING in call("recall", "short", "hello", "--db", db).stdout
-    assert lines("recall", "short", "hello", "--db", db) == []

@@ -152,19 +152,6 @@ def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:
     assert outline(read_one(tmp_path, [value]).messages) == [("human", "hi", [], None)]
 
 
-def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: Path) -> None:
-    """A demonstration is carried over but is no input of the user's; results find their call."""
-    result = {"role": "tool", "content": "seen", "tool_call_ids": ["c1"]}
-    text_action = {"role": "assistant", "content": "go\n```\nls\n```", "thought": "go", "action": "ls"}
-    demo = {"role": "user", "content": "like so", "is_demo": True}
-    read = read_one(tmp_path, {"history": [demo, CHAT[1], asked("c1"), result, text_action]}).messages
-    assert [message.content for message in read] == ["like so", "look", "", "seen", text_action["content"]]
-    assert isinstance(read[3], ToolMessage)
-    assert read[3].tool_call_id == "c1"
-    marks = [message.additional_kwargs.get("compaction") for message in read]
-    assert marks == [{"is_meta": True}, None, None, None, None]
-
-
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     """Half an emoji, which no encoding can store, becomes the replacement character; whole ones stay."""
     (tmp_path / "file").write_text(r'[{"role": "user", "content": "\ud83d\ude00 and \ud83d"}]', encoding="utf-8")

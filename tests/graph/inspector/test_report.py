@@ -1,21 +1,15 @@
-from contextlib import nullcontext
-from typing import Any
-
-import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import read, stamp
-from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
     THREAD,
     WORDS,
     agent,
     full,
-    said,
     standing,
     tool_block,
     values,
@@ -102,29 +96,6 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     )
     assert in_transcript == ["what is this?\n[images, audio or files: 1]"]
     assert "was not sent" in " ".join(in_view)
-
-
-def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> None:
-    """The report lists a failed call of the model as a request without an answer.
-
-    A run that fails because the application finds no model adds no request.
-    """
-    model = ScriptedModel(replies=[OSError("down"), "ok"])
-
-    def chosen(state: Any, _: Any) -> Any:
-        if state["messages"][-1].text == "second":
-            raise LookupError("no model")
-        return model
-
-    with SQLAlchemySaver.from_url("memory") as saver:
-        saver.setup()
-        graph = agent(chosen, checkpointer=saver)
-        for given, error in (("first", OSError), ("second", LookupError), ("third", None)):
-            with pytest.raises(error) if error else nullcontext():
-                graph.invoke(said(given), CONFIG)
-        requests = report_of(read(saver, THREAD), WORDS)["requests"]
-    counted = [(one["turn"], one["answered"], one["tokens"], one["real"]) for one in requests]
-    assert counted == [(1, False, 5, False), (3, True, 15, False)]
 
 
 def test_the_stamp_changes_with_the_thread(told: Told) -> None:
