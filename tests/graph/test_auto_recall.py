@@ -8,9 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from langgraph_compaction.checkpoint import CompactionRecords, DatabaseError
 from langgraph_compaction.checkpoint.messages.message_codec import handle
-from langgraph_compaction.graph import (
-    CompactionThread,
-)
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
@@ -18,17 +16,7 @@ from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
-from tests.graph.harness import (
-    CONFIG,
-    WORDS,
-    Asynchronous,
-    Drive,
-    agent,
-    filler,
-    rounds,
-    said,
-    values,
-)
+from tests.graph.harness import CONFIG, WORDS, Asynchronous, Drive, agent, filler, rounds, said, values
 from tests.graph.middleware import agents
 
 WINDOW = {"context_window": 128_000}

@@ -4,9 +4,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import testing

@@ -5,24 +5,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph import (
-    CompactionThread,
-)
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import (
-    CONFIG,
-    SUMMARY,
-    Drive,
-    agent,
-    events,
-    ledger,
-    rounds,
-    said,
-    steps,
-    values,
-    verdicts,
-)
+from tests.graph.harness import CONFIG, SUMMARY, Drive, agent, events, ledger, rounds, said, steps, values, verdicts
 
 
 def commanded(

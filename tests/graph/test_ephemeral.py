@@ -6,10 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
 
-from langgraph_compaction.graph import (
-    CompactionThread,
-    SettingsError,
-)
+from langgraph_compaction.graph import CompactionThread, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, calls

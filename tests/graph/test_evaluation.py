@@ -8,12 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.graph.lab.evaluation.policies import Policy
 from langgraph_compaction.graph.lab.evaluation.scores import measured
-from langgraph_compaction.graph.lab.evaluation.survival import (
-    bound,
-    cut,
-    identifiers,
-    text_of,
-)
+from langgraph_compaction.graph.lab.evaluation.survival import bound, cut, identifiers, text_of
 from tests.histories import asks, result
 
 PROMPT = "Orders begin with ORD-7."

@@ -7,17 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel
-from tests.graph.harness import (
-    SUMMARY,
-    Drive,
-    agent,
-    calm,
-    events,
-    filler,
-    frozen,
-    standing,
-    tool_block,
-)
+from tests.graph.harness import SUMMARY, Drive, agent, calm, events, filler, frozen, standing, tool_block
 
 COMMITTED = ["ContextEvent", "ContextEvent", "CompactContextEvent", "CompactionEvent"]
 COUNTERS = ("tool_blocks_kept", "tool_blocks_dropped", "tool_calls_truncated", "tool_results_truncated")

@@ -7,10 +7,7 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from langgraph_compaction.graph import (
-    CompactionThread,
-    ContextExhaustedError,
-)
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (

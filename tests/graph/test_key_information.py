@@ -15,12 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_compaction.graph import (
-    GitDiff,
-    Memories,
-    SettingsError,
-    create_compacting_agent,
-)
+from langgraph_compaction.graph import GitDiff, Memories, SettingsError, create_compacting_agent
 from langgraph_compaction.nodes import KeyContext
 from langgraph_compaction.nodes.runtime import collect_key_information
 from langgraph_compaction.nodes.summary import key_information

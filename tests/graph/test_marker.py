@@ -9,17 +9,7 @@ from langchain_core.tools import tool
 
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, calls, usage
-from tests.graph.harness import (
-    Drive,
-    agent,
-    events,
-    ledger,
-    rounds,
-    said,
-    steps,
-    values,
-    verdicts,
-)
+from tests.graph.harness import Drive, agent, events, ledger, rounds, said, steps, values, verdicts
 
 MARKER = "!!!SUMMARY!!!"
 MODES = ["updates", "custom"]

@@ -18,11 +18,7 @@ from langgraph_compaction.checkpoint import (
     KeyringError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionThread,
-    SettingsError,
-)
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from tests.graph.harness import CONFIG, SMALL, THREAD, WORDS, Drive, agent, calm, frozen, full, said, values, verdicts

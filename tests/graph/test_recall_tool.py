@@ -3,9 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread, SettingsError
 from langgraph_compaction.nodes import CompactionSettings, Redaction
 from langgraph_compaction.nodes.conversation.message_marks import MARK

@@ -8,9 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Redaction
 from tests.fakes import ScriptedModel, texts

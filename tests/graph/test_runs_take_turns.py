@@ -19,12 +19,7 @@ from langgraph.types import Command, interrupt
 from langgraph_compaction import one_run_at_a_time
 from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, MemoryRunLeases, RunLease
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionThread,
-    ThreadBusyError,
-    create_compacting_agent,
-)
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.graph.middleware import CompactionMiddleware

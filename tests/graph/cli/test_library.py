@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from langgraph_compaction.graph.lab.demo import library_tools as tools
-from langgraph_compaction.graph.lab.demo.library_tools import (
-    library_tools,
-    read_file,
-    search,
-)
+from langgraph_compaction.graph.lab.demo.library_tools import library_tools, read_file, search
 
 
 @pytest.fixture

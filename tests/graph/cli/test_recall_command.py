@@ -4,12 +4,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    SQLAlchemySaver,
-)
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger

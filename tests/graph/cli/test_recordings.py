@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.load import dumpd
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-    messages_to_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage, messages_to_dict
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 

@@ -12,9 +12,7 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint_all,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.cli.main import app
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, changed, config, state_of

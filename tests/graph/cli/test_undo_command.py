@@ -8,17 +8,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.main import app
 from tests.graph.cli.commanding import call, lines
-from tests.graph.harness import (
-    CONFIG,
-    THREAD,
-    agent,
-    frozen,
-    full,
-    said,
-    standing,
-    values,
-    verdicts,
-)
+from tests.graph.harness import CONFIG, THREAD, agent, frozen, full, said, standing, values, verdicts
 
 
 @pytest.fixture

@@ -4,16 +4,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import read, stamp
-from tests.graph.harness import (
-    CONFIG,
-    THREAD,
-    WORDS,
-    agent,
-    full,
-    standing,
-    tool_block,
-    values,
-)
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
 from tests.graph.inspector.conftest import Told
 
 

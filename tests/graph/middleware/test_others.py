@@ -18,22 +18,9 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langgraph_compaction.graph import (
-    SettingsError,
-)
+from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
-from tests.graph.harness import (
-    SUMMARY,
-    Drive,
-    filler,
-    full,
-    ledger,
-    request_tokens,
-    rounds,
-    said,
-    values,
-    verdicts,
-)
+from tests.graph.harness import SUMMARY, Drive, filler, full, ledger, request_tokens, rounds, said, values, verdicts
 from tests.graph.middleware.agents import agent
 from tests.invariants import check_request
 

@@ -11,12 +11,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import (
-    CompactionThread,
-    OverLimitError,
-    SettingsError,
-    UnknownWindowError,
-)
+from langgraph_compaction.graph import CompactionThread, OverLimitError, SettingsError, UnknownWindowError
 from langgraph_compaction.graph.middleware import CompactingState, CompactionMiddleware
 from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel
