@@ -62,15 +62,6 @@ def handles(graph: Any) -> list[str]:
     return found
 
 
-async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
-    """A conversation just compacted is not compacted again."""
-    graph = agent()
-    await go.invoke(graph, full())
-    for number in range(2):
-        await go.invoke(graph, said(f"short {number}"))
-    assert standing(graph)["epoch"] == 1
-
-
 def test_state_stays_small_over_three_hundred_turns() -> None:
     """However long a thread grows, what compaction keeps in its state stays under two kilobytes."""
     replies = (["<summary>gist of all this</summary>"] * 3 + [""] * 3) * 50

@@ -5,20 +5,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langchain_core.messages.utils import count_tokens_approximately
 
-from tests.fakes import ScriptedModel, chars, usage
-from tests.graph.harness import CONFIG, Drive, agent, ledger, said, standing, values, verdicts
+from tests.fakes import ScriptedModel, chars
+from tests.graph.harness import CONFIG, Drive, agent, ledger, said, values, verdicts
 from tests.histories import asks, result
-
-
-@pytest.mark.parametrize("counter", [None, count_tokens_approximately])
-async def test_the_providers_figures_stand_for_what_it_was_sent(go: Drive, counter: Any) -> None:
-    """Whoever counts: the figures correct the count of the next request."""
-    graph = agent(ScriptedModel(replies=[usage(AIMessage("answer", id="a"), 321)]), token_counter=counter)
-    await go.invoke(graph, {"messages": [HumanMessage("x" * 100)]})
-    assert standing(graph)["usage"]
-    assert standing(graph)["calibration"]
 
 
 @pytest.mark.parametrize(("divisor", "compacted"), [(2, True), (3, False)])

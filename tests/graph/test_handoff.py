@@ -12,14 +12,11 @@ from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
-    SUMMARY,
     Drive,
     agent,
     filler,
     frozen,
     full,
-    ledger,
-    request_tokens,
     rounds,
     said,
     standing,
@@ -47,22 +44,6 @@ async def declined(go: Drive, model: Any = None, summarizer: Any = None, **optio
     await go.invoke(graph, Command(resume=False))
     await go.invoke(graph, said(filler(153, "more"), "over"))
     return graph
-
-
-async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
-    """The fallback chain's last level: the oldest messages are hidden behind a notice and stand in the archive."""
-    summarizer = ScriptedModel(replies=[SUMMARY])
-    model = ScriptedModel()
-    graph = await declined(go, model, summarizer)
-    before = values(graph)["messages"]
-    await go.invoke(graph, Command(resume="drop_oldest"))
-    assert summarizer.received == []
-    assert ledger(graph)[-1].strategy == "hide"
-    assert request_tokens(model.received[-1]) < 800
-    assert model.received[-1][-1].id == "over"
-    left = [message.id for message in values(graph)["messages"]]
-    assert before[0].id not in left
-    assert frozen(CompactionThread(graph, CONFIG).transcript())[: len(before)] == frozen(before)
 
 
 async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:

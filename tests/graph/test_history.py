@@ -80,19 +80,6 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
 
 
-@pytest.mark.parametrize("preset", ["progressive", "layered_defence"])
-def test_a_preview_keeps_the_newest_answer_as_a_compaction_does(preset: Any) -> None:
-    """Also where the preset summarizes everything."""
-    graph = agent(ScriptedModel(replies=[AIMessage(filler(60), id="the-answer")]), preset=preset, trigger_ratio=0.99)
-    graph.invoke(full(), CONFIG)
-    seen = CompactionThread(graph, CONFIG).preview()
-    before = values(graph)["messages"]
-    graph.invoke({"messages": [], "compaction_request": {}}, CONFIG)
-    left = {message.id for message in values(graph)["messages"]}
-    assert "the-answer" in left
-    assert [message.id for message in seen.dropped] == [m.id for m in before if m.id not in left]
-
-
 @pytest.mark.parametrize("of_ours", [True, False])
 def test_forgetting_erases_every_row(of_ours: bool, tmp_path: Any) -> None:
     """Checkpoints, snapshots, summaries, ledger and archive; another thread's rows stay."""

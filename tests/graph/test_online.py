@@ -26,6 +26,7 @@ from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.gate.reply_checks import Reply
+from tests.fakes import ReplyingSummarizer
 from tests.graph.cli.replaying import READ as READ_SCHEMA
 from tests.histories import asks, result
 from tests.shared_data import shared_data
@@ -54,15 +55,6 @@ def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
     """Return the figures of a policy on one run."""
     (found,) = replayed([run], {"it": (policy,)}, [window])
     return found
-
-
-def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
-    """What stands behind it is written again; an id and our own marks make no other message."""
-    same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
-    other = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[0], same, HumanMessage("no"), TINY.messages[3]])]
-    assert bill(TINY, PlayedRun(other)).reused == [0, 10]
-    moved = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[1], TINY.messages[0]])]
-    assert bill(TINY, PlayedRun(moved)).reused == [0, 0]
 
 
 def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
@@ -123,22 +115,6 @@ def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
     ]
 
 
-class Summarizer:
-    """Says the same of everything, and what it used."""
-
-    name = "same"
-
-    def summarize(self, _: Any) -> Reply:
-        """Answer at once."""
-        return Reply(
-            content="<summary>They talked about files.</summary>", input_tokens=300, output_tokens=7, model="m"
-        )
-
-    async def asummarize(self, request: Any) -> Reply:
-        """Answer at once."""
-        return self.summarize(request)
-
-
 @pytest.fixture
 def recording() -> Recording:
     """Return ten rounds of a question, a call, its result, and an answer."""
@@ -173,7 +149,8 @@ def test_settings_drive_the_real_graph(recording: Recording) -> None:
 
 def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     """Every call of it, by the usage that it reports."""
-    _, course = played(recording, summarizer=Summarizer())
+    told = Reply(content="<summary>They talked about files.</summary>", input_tokens=300, output_tokens=7)
+    _, course = played(recording, summarizer=ReplyingSummarizer(told))
     assert course.extra_calls >= course.compactions > 0
     assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
 

@@ -122,18 +122,6 @@ def test_what_cannot_be_pinned_is_refused() -> None:
     assert [found.text for found in thread.pins()] == [filler(496)]
 
 
-async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
-    """The answer of a turn stays as pins do, but takes no room from them."""
-    model = ScriptedModel(replies=[AIMessage(filler(350, "answer"))])
-    graph = agent(model, summarizer="digest")
-    kept = filler(380, "kept")
-    await go.invoke(graph, said(f"<Pin>{kept}</Pin>"))
-    for turn in range(4):
-        await go.invoke(graph, said(filler(40, f"turn{turn}-")))
-    assert values(graph)["compaction"]["epoch"] >= 1
-    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == [kept]
-
-
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive, build: Any) -> None:
     """Fewer tokens fit after the provider has counted more than we do."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import CompactionThread
@@ -25,7 +24,6 @@ from tests.graph.harness import (
     ledger,
     rounds,
     said,
-    standing,
     values,
 )
 
@@ -111,13 +109,3 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     first = CompactionThread(graph, CONFIG).recall("booking", handle=line[0])
     assert "ZK-4471" in first
     assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
-
-
-def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
-    """The other thread's archive does not have it."""
-    graph = agent(recall=True, require_confirmation=True)
-    for given in (full(), Command(resume=False), said(filler(153, "more")), Command(resume="new_thread")):
-        graph.invoke(given, CONFIG)
-    handed = standing(graph)["handoff"]["messages"]
-    assert any(map(is_summary, handed))
-    assert not any("[recall:" in message.text for message in handed)

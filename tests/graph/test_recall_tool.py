@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread, SettingsError
-from langgraph_compaction.nodes import CompactionSettings, Redaction
+from langgraph_compaction.nodes import Redaction
 from langgraph_compaction.nodes.conversation.message_marks import MARK
 from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.fakes import ScriptedModel
@@ -128,12 +128,3 @@ def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     (unnamed,) = [m for m in values(plain)["messages"] if m.id == "result-1"]
     assert "recall" not in unnamed.text
     assert unnamed.additional_kwargs[MARK]["handle"] == name
-
-
-def test_the_tool_is_put_beside_a_list_of_tools() -> None:
-    """A node that was made already is left alone, and that is said."""
-    from langgraph.prebuilt import ToolNode  # noqa: PLC0415 - only here
-
-    with pytest.raises(SettingsError, match="as a list"):
-        agent(tools=ToolNode([]), recall=True)
-    assert CompactionSettings().recall is False

@@ -94,13 +94,6 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     assert standing(graph)["epoch"] >= 1
 
 
-async def test_the_model_itself_is_sent_the_conversation(go: Drive) -> None:
-    """Redaction is for those who are told about it, not for the agent's own model."""
-    model = calm()
-    await go.invoke(agent(model, redact=redact), said(f"I am {NEEDLE}"))
-    assert NEEDLE in texts(model.received[0])
-
-
 @pytest.mark.parametrize("store", [False, True])
 async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go: Drive, *, store: bool) -> None:
     """Without `store` recall and undo give back the original; with it, nothing in SQL holds the needle."""

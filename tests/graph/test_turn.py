@@ -3,11 +3,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import InputTokenDetails
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Overwrite
 
-from tests.fakes import ScriptedModel, calls, usage
+from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import (
     CONFIG,
     SUMMARY,
@@ -23,27 +22,6 @@ from tests.graph.harness import (
     steps,
     values,
 )
-
-
-@tool
-def read(words: int) -> str:
-    """Read so many words."""
-    return filler(words, "read")
-
-
-def two_reads(first: int, second: int, answer: AIMessage | str = "done") -> ScriptedModel:
-    """A model that reads twice at once and then answers."""
-    return ScriptedModel(replies=[calls(("read", {"words": first}), ("read", {"words": second})), answer])
-
-
-async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive) -> None:
-    """However many calls run at once, the check after them runs once and sees every result."""
-    graph = agent(two_reads(350, 450), tools=[read])
-    chunks = await go.stream(graph, said("go"), stream_mode=["updates", "custom"])
-    assert steps(chunks)[:5] == ["token_check", "model", "tools", "tools", "token_check"]
-    (event,) = events(chunks, "PreCompactEvent")[:1]
-    assert event["trigger"] == "precheck"
-    assert event["current_tokens"] > 350 + 450
 
 
 async def test_the_check_after_an_answer_uses_the_real_usage(go: Drive) -> None:

@@ -1,6 +1,7 @@
 """The command `evaluate`: what it prints and writes, what it reads, and what it refuses."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,15 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     (read, *_) = rows(recorded, "--preset", "faithful", "--budget", "0.5")
     assert (kept["identifiers"], kept["later_calls"]) == (read["identifiers"], read["later_calls"])
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
+
+
+def test_a_chart_without_matplotlib_is_told(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says how to install it, and which option to omit instead."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5", "--out", tmp_path / "a.svg", width=400)
+    assert result.exit_code != 0
+    assert "a chart needs matplotlib: " in result.stderr
+    assert "or leave out --out" in result.stderr
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".html"])

@@ -33,21 +33,6 @@ def test_the_help_imports_neither_langgraph_nor_sqlalchemy() -> None:
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-def test_the_help_of_a_command_that_needs_no_graph_imports_none() -> None:
-    """Neither LangGraph's nor our nodes with their engine, which take as long to import as all else together."""
-    commands = ["threads", "history", "prune", "import-checkpoints", "inspect", "presets", "forget"]
-    code = (
-        "import sys; from langgraph_compaction.graph.cli.main import app\n"
-        f"for command in {commands}:\n"
-        "    try: app([command, '--help'])\n"
-        "    except SystemExit: pass\n"
-        "print({'langgraph.graph.state', 'langgraph_compaction.nodes.runtime.engine'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.count("Usage: ") == len(commands)
-    assert done.stdout.splitlines()[-1] == "set()"
-
-
 def test_version() -> None:
     """The installed version, and nothing else."""
     assert call("--version").stdout == f"langgraph-compaction {version('langgraph-compaction')}\n"

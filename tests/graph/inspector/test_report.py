@@ -29,14 +29,6 @@ def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     assert report["held"]
 
 
-def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told) -> None:
-    """One of another branch, whose checkpoint is not in the thread's line, by the clock."""
-    report = every.report()
-    assert [attempt["at"] for attempt in report["attempts"]] == [0, 2, 2, 3, 4]
-    first = report["attempts"][2]
-    assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
-
-
 def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     """The view before and after a commit, its summary, and what is pinned in it."""
     report = every.report()
@@ -87,14 +79,6 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     )
     assert in_transcript == ["what is this?\n[images, audio or files: 1]"]
     assert "was not sent" in " ".join(in_view)
-
-
-def test_the_stamp_changes_with_the_thread(told: Told) -> None:
-    """And only with it."""
-    before = stamp(told.saver, THREAD)
-    assert stamp(told.saver, THREAD) == before != ""
-    told.say("more")
-    assert stamp(told.saver, THREAD) != before
 
 
 def test_it_reads_from_every_database(own_url: str) -> None:

@@ -12,7 +12,7 @@ from langgraph_compaction.graph.context_size import kept_by, sizes_in, with_size
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, WORDS, Drive, filler, rounds, said, values, verdicts
+from tests.graph.harness import CONFIG, WORDS, Drive, rounds, said, values, verdicts
 from tests.graph.middleware.agents import agent
 from tests.invariants import is_summary
 
@@ -125,17 +125,6 @@ async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     summary, *kept, _ = values(graph)["messages"]
     assert is_summary(summary)
     assert [message.id for message in kept] == [*(message.id for message in before[-4:]), "more"]
-
-
-async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
-    """Far below the window, as people have it who pay by the token."""
-    graph = agent(trigger=("tokens", 400), keep=("tokens", 120), facts_beside_summary=False)
-    await go.invoke(graph, {"messages": rounds(3)[:-1]})
-    assert verdicts(graph) == []
-    await go.invoke(graph, said(filler(130), "large"))
-    assert verdicts(graph) == ["committed"]
-    kept = values(graph)["messages"]
-    assert [message.id for message in kept[1:-1]] == ["large"]
 
 
 async def test_what_is_kept_is_a_share_of_the_models_own_window(go: Drive) -> None:
