@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,11 +166,6 @@ async def test_no_command_of_a_repository_runs(go: Drive, case: str, tmp_path: P
 def constant(text: Any) -> Callable[[KeyContext], Any]:
     """A provider that tells the same whatever it sees."""
     return lambda _: text
-
-
-def from_list(texts: Iterator[str]) -> Callable[[KeyContext], str]:
-    """A provider that tells the next text each time."""
-    return lambda _: next(texts)
 
 
 class own:  # noqa: N801 - reads as a function

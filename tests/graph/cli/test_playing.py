@@ -67,8 +67,6 @@ SIZES = (15, 65, 81, 131, 147, 197)
 The system prompt and the first question take 15 tokens. Each call with its result adds 50 tokens, and each answer
 with the next question adds 16 tokens.
 """
-ANSWERS = (6, 8) * 3
-"""These are the sizes of the model's answers in `told(3, 40)`: the number of words, and 4 for each message."""
 
 
 @pytest.mark.parametrize(("tools", "schema"), [((), 0), ((READ,), 10)], ids=["no tools", "a tool of ten words"])
