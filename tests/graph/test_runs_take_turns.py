@@ -332,6 +332,14 @@ async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
         passed[0] = 0.0
 
 
+def test_a_change_that_has_lost_its_lease_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a run is not."""
+    graph = ours(ScriptedModel())
+    monkeypatch.setattr(module, "memory_leases", lambda _: Losing(lost=True))
+    with pytest.raises(TurnLostError):
+        graph.update_state(CONFIG, said("first"), as_node="model")
+
+
 @pytest.fixture
 def savers(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """Yield the arguments of an agent whose lease is in a file."""

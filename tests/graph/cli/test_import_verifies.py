@@ -73,6 +73,20 @@ def _put_again(saver: SQLAlchemySaver, found: Any) -> None:
     saver.put({"configurable": before}, found.checkpoint, found.metadata, found.checkpoint["channel_versions"])
 
 
+def test_a_missing_write_in_the_target_is_put_back_and_a_different_one_is_listed(source: str, target: str) -> None:
+    """Writes are compared one by one."""
+    figures = imported(source, target)
+    changed(target, "DELETE FROM compaction_write")
+    assert imported(source, target)["verified"] == figures["checkpoints"]
+    with SQLAlchemySaver.from_url(target) as saver:
+        at = next(found for found in saver.list(config("asked")) if found.pending_writes)
+    changed(target, "DELETE FROM compaction_write")
+    with SQLAlchemySaver.from_url(target) as saver:
+        saver.put_writes(at.config, [("messages", "another")], at.pending_writes[0][0])
+    (failed,) = imported(source, target, code=1)["failed"]
+    assert failed["reason"] == "read back from the target, the pending writes differ"
+
+
 def test_a_thread_that_went_on_in_the_target_is_left_as_it_is(source: str, target: str) -> None:
     """What was carried over is compared; new checkpoints of the source cannot follow and are listed."""
     figures = imported(source, target)
