@@ -160,11 +160,9 @@ soak: $(STAMPS)/dev
 poisoned: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak.poisoned --engine $${ENGINE:-100000} --graph $${GRAPH:-5000} --minutes $${MINUTES:-600}
 
-# Turns, edits, forks, deaths of processes and outages of the summarizer in any order, around summaries that are prepared
-# ahead, without a graph and through one.
+# Turns, edits, forks, undos and outages of the summarizer in any order, around summaries that are prepared ahead.
 schedules: $(STAMPS)/dev
-	$(BIN)/python -m tests.graph.schedules $${ENGINE:-100000} $${SEED:-0} $${MINUTES:-600}
-	$(BIN)/python -m tests.graph.graph_schedules $${GRAPH:-5000} $${SEED:-0} $${MINUTES:-600}
+	$(BIN)/python -m tests.graph.schedules $${GRAPH:-5000} $${SEED:-0} $${MINUTES:-600}
 
 $(STAMPS)/studio: $(STAMPS)/run
 	$(PIP) --group studio

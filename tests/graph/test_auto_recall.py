@@ -5,19 +5,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import CompactionRecords, DatabaseError
 from langgraph_compaction.checkpoint.messages.message_codec import handle
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionState,
-    CompactionThread,
-    as_node,
-    create_compaction_graph,
-)
-from langgraph_compaction.nodes.config.policies import PRESETS
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
@@ -25,21 +16,8 @@ from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
-from tests.graph.harness import (
-    CONFIG,
-    SMALL,
-    WORDS,
-    Asynchronous,
-    Drive,
-    agent,
-    filler,
-    request_tokens,
-    rounds,
-    said,
-    values,
-)
+from tests.graph.harness import CONFIG, WORDS, Asynchronous, Drive, agent, filler, rounds, said, values
 from tests.graph.middleware import agents
-from tests.settings import settings as chosen_of
 
 WINDOW = {"context_window": 128_000}
 FACT = HumanMessage("The wifi password of the harbor office is tulip-77, keep it.", id="fact")
@@ -221,38 +199,6 @@ async def test_in_the_middleware(go: Drive) -> None:
     assert OPENING[:40] not in str(values(graph))
 
 
-@pytest.mark.parametrize("persist", ["parent", "subgraph"])
-async def test_in_a_parent_with_its_own_model(go: Drive, persist: Any) -> None:
-    """`CompactionThread.render` gives its node the request."""
-    model = ScriptedModel()
-    settings = {**SMALL, "context_window": 3_000, "trigger_ratio": 0.4, "target_ratio": 0.1, "auto_recall": True}
-    inner = create_compaction_graph(settings=chosen_of(**settings), summarizer="digest", token_counter=WORDS)
-
-    def answer(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(CompactionThread(inner, CONFIG).render(state))]}
-
-    async def aanswer(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke(await CompactionThread(inner, CONFIG).arender(state))]}
-
-    parent = StateGraph(CompactionState if persist == "parent" else MessagesState)
-    parent.add_node("compact", as_node(inner, persist=persist))
-    parent.add_node("answer", aanswer if isinstance(go, Asynchronous) else answer)
-    parent.add_edge(START, "compact")
-    parent.add_edge("compact", "answer")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, {"messages": told()})
-    assert "fact" not in [message.id for message in values(graph)["messages"]]
-    await go.invoke(graph, said(QUESTION))
-    (quotation,) = quoted(model.received[-1])
-    assert FACT.text in quotation.text
-
-
-def test_the_preset_faithful_recalls_by_itself() -> None:
-    """No other does."""
-    on = {name for name in PRESETS if CompactionSettings(preset=name).auto_recall}
-    assert on == {"faithful"}
-
-
 def test_what_is_in_view_is_not_quoted() -> None:
     """An undone compaction leaves its messages in the archive and in the conversation."""
     model = ScriptedModel()
@@ -262,18 +208,6 @@ def test_what_is_in_view_is_not_quoted() -> None:
     graph.invoke(said(QUESTION), CONFIG)
     assert quoted(model.received[-1]) == []
     assert FACT.text in [message.text for message in model.received[-1]]
-
-
-async def test_the_first_compaction_leaves_room_for_quotations(go: Drive) -> None:
-    """The limit is smaller from then on: what just fitted before does not fit any more, and must not be left."""
-    model = ScriptedModel()
-    settings: dict[str, Any] = {"context_window": 3_000, "trigger_ratio": 1.0, "long_input": "summarize"}
-    graph = agent(model, auto_recall=True, **settings)
-    pinned = HumanMessage(filler(1_400, "pin"), id="pinned", additional_kwargs={"compaction": {"pinned": True}})
-    await go.invoke(graph, {"messages": [*rounds(4), pinned, HumanMessage(filler(1_500, "new"), id="new")]})
-    assert values(graph)["compaction"]["sizes"]["limit"] == 3_000 - 150
-    assert request_tokens(model.received[-1]) <= 3_000 - 150
-    assert values(graph)["messages"][-1].text == "ok"
 
 
 async def test_what_a_message_names_comes_before_what_is_near_the_last_messages(go: Drive) -> None:

@@ -2,12 +2,9 @@ import json
 import re
 from typing import Any
 
-import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import testing
@@ -22,21 +19,6 @@ copying = testing.copying(r"SENTINEL-\d+")
 def summaries(messages: list[Any]) -> list[AnyMessage]:
     """The summaries among messages."""
     return [message for message in messages if is_summary(message)]
-
-
-@pytest.mark.parametrize("summarizer", ["digest", "model"])
-async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
-    """What a commit wrote is what the model reads next."""
-    model = ScriptedModel()
-    graph = agent(
-        model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST of all this</summary>"])
-    )
-    await go.invoke(graph, full())
-    (summary,) = summaries(values(graph)["messages"])
-    assert summary in model.received[0]
-    await go.invoke(graph, said("next"))
-    assert summary in model.received[1]
-    assert summarizer == "digest" or "GIST" in summary.text
 
 
 async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None:
@@ -78,15 +60,6 @@ def handles(graph: Any) -> list[str]:
     found = [handle(message) for message in CompactionThread(graph, CONFIG).transcript() if message.id not in held]
     assert found
     return found
-
-
-async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
-    """A conversation just compacted is not compacted again."""
-    graph = agent()
-    await go.invoke(graph, full())
-    for number in range(2):
-        await go.invoke(graph, said(f"short {number}"))
-    assert standing(graph)["epoch"] == 1
 
 
 def test_state_stays_small_over_three_hundred_turns() -> None:

@@ -4,37 +4,11 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionState,
-    CompactionThread,
-    as_node,
-    create_compaction_graph,
-)
-from langgraph_compaction.nodes.config.triggers import Command
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import (
-    CONFIG,
-    SMALL,
-    SUMMARY,
-    WORDS,
-    Clock,
-    Drive,
-    agent,
-    events,
-    filler,
-    full,
-    ledger,
-    rounds,
-    said,
-    standing,
-    steps,
-    values,
-    verdicts,
-)
+from tests.graph.harness import CONFIG, SUMMARY, Drive, agent, events, ledger, rounds, said, steps, values, verdicts
 
 
 def commanded(
@@ -87,6 +61,7 @@ async def test_what_was_said_stays_and_the_model_is_not_sent_it(go: Drive) -> No
         HumanMessage("/Compact"),
         HumanMessage("/compact", additional_kwargs={"compaction": {"is_meta": True}}),
         AIMessage("/compact"),
+        ToolMessage("/compact", tool_call_id="1"),
     ],
 )
 async def test_nothing_else_is_a_command(go: Drive, message: AnyMessage) -> None:
@@ -95,29 +70,6 @@ async def test_nothing_else_is_a_command(go: Drive, message: AnyMessage) -> None
     graph = commanded(model)
     assert steps(await go.stream(graph, {"messages": [*rounds(4), message]})) == ["token_check", "model"]
     assert verdicts(graph) == []
-
-
-async def test_only_the_newest_input_commands(go: Drive) -> None:
-    """Neither an older message nor a tool's result."""
-    model = ScriptedModel()
-    graph = commanded(model)
-    given = [*rounds(4), HumanMessage("/compact"), HumanMessage("and now?")]
-    assert steps(await go.stream(graph, {"messages": given})) == ["token_check", "model"]
-    call = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "1"}])
-    result = ToolMessage("/compact", tool_call_id="1")
-    assert steps(await go.stream(graph, {"messages": [said("read")["messages"][0], call, result]})) == [
-        "token_check",
-        "model",
-    ]
-    assert verdicts(graph) == []
-
-
-async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> None:
-    """The model answers it."""
-    model = ScriptedModel()
-    graph = agent(model)
-    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("/compact")]})
-    assert model.received[-1][-1].text == "/compact"
 
 
 @pytest.mark.parametrize("everything", [True, False])
@@ -133,66 +85,3 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
     assert CompactionThread(graph, CONFIG).transcript()[-1].text == "#kurz", (
         "with all of it the command is in the archive"
     )
-
-
-async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
-    """It is a person's wish as `CompactionThread.compact` is one, and the levels run on within the run."""
-    graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
-    await go.invoke(graph, {"messages": rounds(5)})
-    held = {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}
-    await graph.aupdate_state(CONFIG, held, as_node="model")
-    await go.invoke(graph, said("/compact"))
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert graph.get_state(CONFIG).next == ()
-
-
-async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
-    """The conversation is as it was, with the command in it."""
-    graph = commanded()
-    await go.invoke(graph, said("hello"))
-    await go.invoke(graph, said("/compact"))
-    assert verdicts(graph) == ["noop"]
-    assert [message.text for message in values(graph)["messages"]] == ["hello", "ok", "/compact"]
-
-
-async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Clock) -> None:
-    """As to any other wish: it is rolled back, and the command is obeyed."""
-    model = ScriptedModel()
-    graph = commanded(model, now=clock)
-    await go.invoke(graph, full(), interrupt_before=["summarize"])
-    clock.time += 100
-    await go.invoke(graph, said("/compact"))
-    assert model.received == []
-    assert standing(graph)["last"]["verdict"] == "committed"
-    assert ledger(graph)[-1].trigger == "command"
-
-
-async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
-    """The message has all of it; the channel its beginning."""
-    graph = commanded()
-    await go.invoke(graph, {"messages": rounds(3)})
-    await go.stream(graph, said(f"/compact {filler(200)}"), interrupt_before=["summarize"])
-    assert 450 < len(standing(graph)["focus"]) <= 500
-
-
-async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
-    """As any other input."""
-    graph = commanded()
-    await go.invoke(graph, said(f"/compact {filler(1_200)}"))
-    assert verdicts(graph) == ["refused"]
-
-
-async def test_inside_a_parent_the_command_compacts_and_the_parent_answers(go: Drive) -> None:
-    """Its model is its own; the message stays as it came."""
-    inner = create_compaction_graph(
-        settings=CompactionSettings(**SMALL, triggers=(Command(),)),
-        summarizer="digest",
-        token_counter=WORDS,
-    )
-    parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(inner))
-    parent.add_edge(START, "compact")
-    given = [*rounds(5), HumanMessage("/compact", id="command")]
-    result = await go.invoke(parent.compile(), {"messages": given})
-    assert result["compaction"]["epoch"] == 1
-    assert result["messages"][-1] == given[-1]

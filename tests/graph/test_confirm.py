@@ -1,14 +1,12 @@
 import json
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import ContextExhaustedError, SettingsError
+from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.graph.agent import agent as served_agent
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
@@ -54,53 +52,10 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert graph.get_state(CONFIG).next == ("confirm",)
     assert ledger(graph) == []
     assert len(values(graph)["messages"]) == 17
-
-
-@pytest.mark.parametrize("summarizer", ["model", "digest"])
-async def test_the_question_names_as_many_messages_as_then_leave(go: Drive, summarizer: str) -> None:
-    """With a model's summary and with a digest, which is the first level where no model summarizes."""
-    graph = asking(summarizer=None if summarizer == "model" else summarizer)
-    await go.invoke(graph, full())
-    asked = question(graph)
     await go.invoke(graph, Command(resume=True))
     (row,) = ledger(graph)
     assert row.seen is not None
-    assert asked["messages_leaving"] == len(row.seen["full"]) == 14
-
-
-@pytest.mark.parametrize(("level", "leaving"), [(0, 14), (3, 8)])
-async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, level: int, leaving: int) -> None:
-    """After failures the next attempt takes a later level; the last one removes only as much as must go."""
-    graph = asking()
-    graph.update_state(CONFIG, {"compaction": {"level": level}}, as_node="__start__")
-    await go.invoke(graph, full())
-    asked = question(graph)
-    await go.invoke(graph, Command(resume=True))
-    (row,) = ledger(graph)
-    assert row.seen is not None
-    assert (asked["messages_leaving"], len(row.seen["full"])) == (leaving, leaving)
-
-
-@pytest.mark.parametrize("size", ["over the trigger", "over the limit"])
-async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(
-    go: Drive, size: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its error does not end the turn; it is logged and ends the attempt, with a verdict."""
-
-    def refuse(text: str) -> str:
-        raise ValueError(f"no rule for {len(text)} characters")
-
-    graph = asking(redact=refuse, facts_beside_summary=True)
-    fits = size == "over the trigger"
-    await go.invoke(graph, full() if fits else {"messages": [*rounds(12), HumanMessage("and now?")]})
-    asked = question(graph)
-    assert "messages_leaving" not in asked
-    assert asked["limit"] == 1_000
-    assert "The question does not say what would be removed" in caplog.text
-    with nullcontext() if fits else pytest.raises(ContextExhaustedError):
-        await go.invoke(graph, Command(resume=True))
-    assert set(verdicts(graph)) == {"failed_permanent"}
-    assert values(graph)["messages"][-1].text == ("ok" if fits else "and now?")
+    assert len(row.seen["full"]) == 14
 
 
 @pytest.mark.parametrize("answer", [True, "approve", " Approve", {"accept": True}, {"focus": "the price"}])
@@ -145,18 +100,6 @@ async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> No
     assert question(graph)["current_tokens"] >= 870 + 50
 
 
-async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go: Drive) -> None:
-    """`recent_rounds` measures what stood before the input, for the question after a decline too."""
-    graph = agent(preset="recent_rounds", context_window=1_000)
-    await go.invoke(graph, {"messages": [*rounds(8, 46), HumanMessage("now?", id="question")]})
-    assert graph.get_state(CONFIG).interrupts
-    await go.invoke(graph, Command(resume=False))
-    await go.invoke(graph, said(filler(50), "longer"))
-    assert graph.get_state(CONFIG).interrupts == (), "with this input the request has grown by 6 %, without it by 1 %"
-    await go.invoke(graph, said("y", "next"))
-    assert graph.get_state(CONFIG).interrupts
-
-
 async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     """What the person wants kept is asked of this summary and of no later one."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -194,40 +137,6 @@ async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     assert {"question", "second"} <= {message.id for message in values(graph)["messages"]}
 
 
-async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
-    """One question, with the ways that there are in place of yes and no."""
-    graph = asking()
-    await go.invoke(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
-    asked = question(graph)
-    assert asked["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
-    assert (asked["current_tokens"], asked["max_tokens"]) == (1_302, 1_000)
-    assert verdicts(graph) == []
-    await go.invoke(graph, Command(resume="compact"))
-    assert graph.get_state(CONFIG).interrupts == ()
-    assert verdicts(graph) == ["committed"]
-
-
-async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
-    """The resumed node runs again from its start, and the rollback of the attempt goes on without a question."""
-    graph = asking(summarizer=ScriptedModel(replies=[ValueError("down")]), hooks=("pre_model",))
-    chunks = await go.stream(graph, full())
-    chunks += await go.stream(graph, Command(resume=True))
-    assert [step for step in steps(chunks) if step in ("__interrupt__", "confirm", "rollback")] == [
-        "__interrupt__",
-        "confirm",
-        "rollback",
-    ]
-    assert verdicts(graph) == ["failed_permanent"]
-
-
-async def test_the_focus_is_bounded(go: Drive) -> None:
-    """It stands in the small channel."""
-    graph = asking()
-    await go.invoke(graph, full())
-    await go.stream(graph, Command(resume={"focus": filler(1_000)}), interrupt_before=["summarize"])
-    assert 450 < len(standing(graph)["focus"]) <= 500
-
-
 @pytest.mark.parametrize("options", [{"checkpointer": True}, {"checkpointer": None}])
 async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[str, Any]) -> None:
     """It compiles without one, is given one as LangGraph's server gives it, and asks there."""
@@ -248,17 +157,6 @@ async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(
         with pytest.raises(SettingsError, match=r"give checkpointer=.*require_confirmation=False"):
             await go.invoke(built, full(), **options)
     assert model.received == []
-
-
-async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:
-    """The request is known not to fit: it is compacted, also after a no."""
-    model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
-    graph = asking(model)
-    await go.invoke(graph, full())
-    await go.invoke(graph, Command(resume=False))
-    assert graph.get_state(CONFIG).interrupts == ()
-    assert (ledger(graph)[-1].verdict, ledger(graph)[-1].trigger) == ("committed", "overflow")
-    assert values(graph)["messages"][-1].text == "ok"
 
 
 async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:

@@ -1,13 +1,16 @@
-import logging
+"""When attempts wait: after failures, and after compactions that did not help."""
+
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.selection import breaker
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,
     Clock,
@@ -16,12 +19,19 @@ from tests.graph.harness import (
     events,
     filler,
     full,
+    ledger,
     rounds,
     said,
     standing,
     steps,
     verdicts,
 )
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the cool-down after one failure, or one useless compaction."""
+    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
@@ -34,73 +44,39 @@ def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
     return graph
 
 
-async def test_two_failures_in_a_row_start_the_cool_down(
-    go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def deferred(graph: Any) -> list[str | None]:
+    """The reasons of the attempts that were put off."""
+    return [row.reason for row in ledger(graph) if row.verdict == "deferred_cooldown"]
+
+
+@pytest.mark.parametrize(("later", "skipped"), [(7.9, True), (8, False), (-0.001, False)])
+async def test_after_two_failures_attempts_are_skipped_for_eight_seconds(
+    go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch, later: float, skipped: bool
 ) -> None:
-    """One failure does not stop the next attempt; the second does, for eight seconds."""
+    """By the wall clock; a clock that was set back ends it. The turn is answered, and told what was put off."""
     graph = broken(monkeypatch, agent(now=clock))
     await go.invoke(graph, full(), interrupt_after=["model"])
-    assert standing(graph)["streak"] == 1
-    assert not standing(graph).get("cooldown_until")
+    assert verdicts(graph) == ["failed_permanent"]
     await go.invoke(graph, None)
-    assert standing(graph)["streak"] == 2
-    assert standing(graph)["cooldown_until"] == clock.time + 8
-
-
-@pytest.mark.parametrize(
-    ("later", "skipped"), [(0, True), (7.9, True), (8, False), (3_600, False), (-60, False), (-0.001, False)]
-)
-async def test_attempts_are_skipped_while_the_cool_down_runs(  # noqa: PLR0917 - fixtures
-    go: Drive,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    later: float,
-    skipped: bool,
-) -> None:
-    """Within eight seconds of the wall clock attempts are skipped; after that, and after a clock set back, not."""
-    graph = broken(monkeypatch, agent(now=clock))
-    await go.invoke(graph, full())
+    assert verdicts(graph) == ["failed_permanent"] * 2
     clock.time += later
-    with caplog.at_level(logging.INFO, "langgraph_compaction"):
-        chunks = await go.stream(graph, said("more"), stream_mode=["custom"], interrupt_after=["token_check"])
+    chunks = await go.stream(graph, said("more"), stream_mode=["custom"], interrupt_after=["token_check"])
     assert graph.get_state(CONFIG).next == (("model",) if skipped else ("selective_compaction",))
-    assert ("冷却中，跳过压缩" in caplog.text) == skipped
-    assert events(chunks, "PreCompactEvent"), "the event is written also when the attempt is skipped"
-    assert (verdicts(graph)[-1] == "deferred_cooldown") == skipped
-
-
-async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rung, streak and the end of the cool-down stay as they are while attempts are skipped."""
-    graph = broken(monkeypatch, agent(now=clock))
-    await go.invoke(graph, full())
-    before = standing(graph)
-    clock.time += 4
-    await go.invoke(graph, said("more"))
-    assert {key: standing(graph)[key] for key in ("level", "streak", "cooldown_until", "epoch") if key in before} == {
-        key: before[key] for key in ("level", "streak", "cooldown_until", "epoch") if key in before
-    }
+    assert events(chunks, "PreCompactEvent")
+    assert deferred(graph) == (["failures"] if skipped else [])
 
 
 async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that could not be sent is compacted at once."""
+    """A request that could not be sent is compacted at once, and the commit ends the cool-down."""
     graph = agent(now=clock)
     with monkeypatch.context() as patched:
         broken(patched, graph)
         await go.invoke(graph, full())
     await go.invoke(graph, said(filler(200)))
     assert standing(graph)["epoch"] == 1
-    assert standing(graph)["streak"] == 0
-    assert standing(graph)["cooldown_until"] == 0
-
-
-async def test_it_begins_after_so_many_failures(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And lasts eight seconds."""
-    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
-    graph = broken(monkeypatch, agent(now=clock))
-    await go.invoke(graph, full())
-    assert standing(graph)["streak"] == 1
-    assert standing(graph)["cooldown_until"] == clock.time + 8
+    await go.invoke(graph, {"messages": [*rounds(8, tag="x"), *said("more")["messages"]]})
+    assert standing(graph)["epoch"] == 2
+    assert deferred(graph) == []
 
 
 def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,15 +91,34 @@ def test_the_cool_down_survives_a_restart(tmp_path: Path, clock: Clock, monkeypa
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
         graph = opened(saver)
         assert steps(list(graph.stream(said("more"), CONFIG))) == ["token_check", "model"]
-        assert verdicts(graph)[2:] == ["deferred_cooldown"]
+        assert deferred(graph) == ["failures"]
 
 
-async def test_a_commit_ends_the_streak(go: Drive, clock: Clock) -> None:
+async def test_failures_count_only_in_a_row(go: Drive, clock: Clock) -> None:
     """After a failure and a commit the next failure is the first again."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]), now=clock)
     for turn in range(3):
         await go.invoke(graph, {"messages": rounds(7, tag=f"t{turn}")})
         await go.invoke(graph, said("and now?"))
     assert verdicts(graph).count("failed_permanent") > 1
-    assert not standing(graph).get("cooldown_until")
-    assert "deferred_cooldown" not in verdicts(graph)
+    assert deferred(graph) == []
+
+
+def look() -> str:
+    """Look."""
+    return "nothing new"
+
+
+@pytest.mark.usefixtures("unbraked", "at_once")
+@pytest.mark.parametrize(("reported", "expected"), [(799, []), (900, ["ineffective"])])
+async def test_compactions_that_do_not_help_start_the_cool_down(
+    go: Drive, clock: Clock, reported: int, expected: list[str]
+) -> None:
+    """Where the provider still counts the trigger or more; a person's wish waits for nothing."""
+    replies = [usage(calls(("look", {})), reported, 1), usage(AIMessage("answered"), 100, 1)]
+    graph = agent(ScriptedModel(replies=replies), tools=[look], now=clock)
+    await go.invoke(graph, full())
+    assert deferred(graph) == expected
+    CompactionThread(graph, CONFIG).compact()
+    assert ledger(graph)[-1].trigger == "manual"
+    assert deferred(graph) == expected

@@ -4,25 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
-from langchain_core.messages.utils import count_tokens_approximately
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
-from langgraph_compaction.nodes.runtime.dependencies import counter_of
-from tests.fakes import ScriptedModel, chars, usage
-from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, standing, values, verdicts
+from tests.fakes import ScriptedModel, chars
+from tests.graph.harness import CONFIG, Drive, agent, ledger, said, values, verdicts
 from tests.histories import asks, result
-
-
-@pytest.mark.parametrize("counter", [None, count_tokens_approximately])
-async def test_the_providers_figures_stand_for_what_it_was_sent(go: Drive, counter: Any) -> None:
-    """Whoever counts: the figures correct the count of the next request."""
-    graph = agent(ScriptedModel(replies=[usage(AIMessage("answer", id="a"), 321)]), token_counter=counter)
-    await go.invoke(graph, {"messages": [HumanMessage("x" * 100)]})
-    assert standing(graph)["usage"]
-    assert standing(graph)["calibration"]
 
 
 @pytest.mark.parametrize(("divisor", "compacted"), [(2, True), (3, False)])
@@ -111,103 +97,3 @@ async def test_a_picture_is_no_long_text(go: Drive, block: dict[str, Any]) -> No
         await go.invoke(graph, {"messages": [message]})
     assert [PICTURE[:40] in repr(sent) for sent in model.received] == [True, True]
     assert verdicts(graph) == []
-
-
-class Odd:
-    """A counter of an application, with one method that fails."""
-
-    name = "odd"
-
-    def __init__(self, wrong: str, result: Any) -> None:
-        self.wrong, self.result = wrong, result
-
-    def __getattr__(self, method: str) -> Any:
-        return lambda *given: self._told(method, *given)
-
-    def _told(self, method: str, *given: Any) -> Any:
-        if method not in ("text", "message", "head"):
-            raise AttributeError(method)
-        if method == self.wrong:
-            return self.result()
-        return given[0][: given[1] * 4] if method == "head" else len(str(given[0])) + 100
-
-
-@pytest.mark.parametrize(
-    "result", [lambda: 1 / 0, lambda: -1, lambda: None], ids=["raises", "a negative number", "nothing"]
-)
-@pytest.mark.parametrize(
-    ("wrong", "given", "instead"),
-    [("text", ("hello",), 2), ("message", (HumanMessage("hello"),), 6), ("head", ("hello", 1), "h")],
-)
-def test_a_counter_object_that_does_not_count_is_named_and_replaced(
-    wrong: str, given: tuple[Any, ...], instead: Any, result: Callable[[], Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each of its methods, whether it raises or returns nonsense."""
-    checked = counter_of(Odd(wrong, result))
-    assert getattr(checked, wrong)(*given) == instead
-    assert "token_counter: Odd r" in caplog.text
-    assert getattr(counter_of(Odd("", result)), wrong)(*given) != instead
-
-
-class Stopped(BaseException):
-    """Ends the process, as `KeyboardInterrupt` does."""
-
-
-async def stopped_in_its_counter(go: Drive) -> Any:
-    """Return a graph whose process was stopped while it counted the messages of a compaction."""
-    failing = False
-
-    def counted(messages: list[Any]) -> float:
-        if failing and any("summary" in message.text for message in messages):
-            raise Stopped
-        return sum(len(message.text.split()) + 3.5 for message in messages)
-
-    graph = agent(token_counter=counted)
-    await go.invoke(graph, said("hello"))
-    failing = True
-    with pytest.raises(Stopped):
-        await go.invoke(graph, full())
-    failing = False
-    return graph
-
-
-async def test_a_compaction_that_was_stopped_is_made_by_the_next_run(go: Drive) -> None:
-    """The counter counts again."""
-    graph = await stopped_in_its_counter(go)
-    await go.invoke(graph, {"messages": []})
-    assert "committed" in verdicts(graph)
-
-
-async def test_the_row_of_an_attempt_that_was_stopped_is_closed_by_the_next_input(go: Drive) -> None:
-    """Also if that input needs no compaction, because an application has removed the messages."""
-    graph = await stopped_in_its_counter(go)
-    assert verdicts(graph) == [None]
-    await go.invoke(graph, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("next")]})
-    assert verdicts(graph) == ["abandoned"]
-
-
-BETWEEN: dict[str, Callable[[], list[AnyMessage]]] = {
-    "nothing": list,
-    "an interrupted call": lambda: [asks("a")],
-    "an answered call": lambda: [asks("a"), result("a")],
-    "a late result": lambda: [result("late")],
-}
-
-
-@pytest.mark.parametrize("between", BETWEEN)
-@pytest.mark.parametrize("edited", [False, True])
-async def test_our_count_continues_from_the_last_usage(go: Drive, between: str, *, edited: bool) -> None:
-    """It equals the count of the whole request, also after an edit, and after the result of an earlier call."""
-    counted: list[str] = []
-    counter = TextCounter("spy", lambda text: len(text.split()))
-    counter.message = lambda message: counted.append(message.text) or len(message.text.split())  # type: ignore[method-assign] # a spy
-    graph = agent(ScriptedModel(replies=[usage(AIMessage("fine"), 90) for _ in range(3)]), token_counter=counter)
-    before = [*rounds(3, 9), asks("late"), *rounds(1, 9, "then")]
-    await go.invoke(graph, {"messages": before})
-    if edited:
-        graph.update_state(CONFIG, {"messages": [HumanMessage("something else, and shorter", id="r-user-1")]})
-    counted.clear()
-    await go.invoke(graph, {"messages": [*BETWEEN[between](), HumanMessage("and now?")]})
-    sent = render(values(graph)["messages"][:-1])
-    assert standing(graph)["usage"]["counted"]["tokens"] == sum(len(message.text.split()) for message in sent)
-    assert (before[0].text in counted) == (edited or between == "a late result")

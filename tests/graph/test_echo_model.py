@@ -9,20 +9,6 @@ from langgraph_compaction.graph.chat_model import ECHO_WINDOW, agent_model, envi
 from langgraph_compaction.graph.echo_model import MOST_REPEATED, EchoModel, reply
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import MARK, SUMMARY_KIND
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
-
-
-def test_the_echo_streams_its_words_and_reports_its_usage_once() -> None:
-    """The streamed words make up the whole answer, and the last one carries the tokens of request and answer."""
-    given = [HumanMessage("one two three")]
-    streamed = list(EchoModel().stream(given))
-    usages = [chunk.usage_metadata for chunk in streamed if chunk.usage_metadata]
-    whole = EchoModel().invoke(given)
-    assert "".join(chunk.text for chunk in streamed) == whole.text == reply(given)
-    assert len([chunk for chunk in streamed if chunk.text]) == len(reply(given).split(" "))
-    assert usages == [whole.usage_metadata]
-    assert usages[0]["input_tokens"] == total(tiktoken_counter(), given)
-    assert usages[0]["total_tokens"] == usages[0]["input_tokens"] + usages[0]["output_tokens"]
 
 
 def test_the_echo_tells_what_it_was_sent_and_shortens_a_long_message() -> None:

@@ -3,23 +3,17 @@
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import ContextExhaustedError
-from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings
-from langgraph_compaction.nodes.config.triggers import Count, Marker, Own
-from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
-from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, firing
-from langgraph_compaction.nodes.testing import usage
+from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, agent, filler, full, ledger, rounds, said, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, values, verdicts
 
 OFF = {"enabled": False}
 
@@ -46,32 +40,6 @@ async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> Non
     CompactionThread(graph, CONFIG).compact()
     assert verdicts(graph) == ["committed"]
     assert (await go.invoke(graph, said("go on")))["messages"][-1].type == "ai"
-
-
-@pytest.mark.parametrize("over", [0, 1])
-async def test_a_request_of_exactly_the_limit_is_sent(go: Drive, over: int) -> None:
-    """The provider reported 300 tokens for an answer with a text of 5, so the messages are counted instead."""
-    model = ScriptedModel(replies=[usage(AIMessage("short", id="the-answer"), 486, 300), "ok"])
-    graph = agent(model, enabled=False)
-    await go.invoke(graph, {"messages": rounds(5)[:-1]})
-    text = filler(1_000 - 491 - 4 + over)
-    with pytest.raises(ContextExhaustedError, match="holds 1001 tokens") if over else nullcontext():
-        await go.invoke(graph, said(text))
-    assert len(model.received) == (1 if over else 2)
-
-
-@pytest.mark.parametrize("hook", ["pre_input", "pre_model", "post_model", "on_overflow"])
-@pytest.mark.parametrize("size", [1, 900, 2_000])
-def test_no_trigger_fires(hook: Any, size: int) -> None:
-    """Neither tokens, nor the limit, nor counts, marker or triggers of the application's own."""
-    triggers = (Count(unit="messages", limit=1), Marker(), Own(name="mine"))
-    hooks = ("pre_input", "pre_model", "post_model", "on_overflow")
-    on = CompactionSettings(context_window=1_000, output_reserve=0, triggers=triggers, hooks=hooks)
-    sizes = sizes_of(on, window=1_000, fixed=0)
-    reading = Reading(hook=hook, size=size, sizes=sizes, messages=rounds(2))
-    own = {"mine": lambda _: True}
-    assert firing(reading, on, own) is not None
-    assert firing(reading, on.model_copy(update=OFF), own) is None
 
 
 async def test_a_providers_overflow_goes_through(go: Drive) -> None:

@@ -4,17 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, count
-from langgraph_compaction.graph.lab.evaluation.ratios import interval
+from langgraph_compaction.graph.lab.evaluation.policies import Policy
 from langgraph_compaction.graph.lab.evaluation.scores import measured
-from langgraph_compaction.graph.lab.evaluation.survival import (
-    bound,
-    cut,
-    identifiers,
-    text_of,
-)
+from langgraph_compaction.graph.lab.evaluation.survival import bound, cut, identifiers, text_of
 from tests.histories import asks, result
 
 PROMPT = "Orders begin with ORD-7."
@@ -65,24 +59,6 @@ def test_identifiers_have_a_digit_a_joiner_or_capitals_only() -> None:
     assert identifiers(text) == {"ABC", "fq8ape", "PX-1138", "src/a.py", "a-b", "123", "order_id", "me@x.org"}
 
 
-def test_what_each_later_call_needs_is_said_for_each_call() -> None:
-    """A call needs the whole identifiers that only messages before the cut contain.
-
-    The result of an earlier call supplies identifiers to the later calls.
-    """
-    later: list[AnyMessage] = [
-        asks("a", of=["PX-2", {"or": "PX-1"}], new="NEW-9"),
-        result("a", "found PX-1"),
-        asks("b", of=["PX-1"]),
-    ]
-    talk: list[AnyMessage] = [SystemMessage("PX-4"), HumanMessage("PX-1 PX-2 PX-30 PX-4 PX-5"), AIMessage("ok")]
-    talk += [*later, HumanMessage("PX-5"), asks("c", of="PX-5"), asks("d", "e", of="PX-2", by="PX-3", to="PX-4")]
-    run = cut("talk", talk, 0.34)
-    assert run.later[0] == later[0]
-    assert run.needed == [frozenset({"PX-1", "PX-2"}), frozenset({"PX-2"}), frozenset({"PX-2"})]
-    assert run.identifiers == {"PX-1", "PX-2"}
-
-
 @pytest.mark.parametrize(
     ("context", "is_bound"),
     [
@@ -111,85 +87,3 @@ def test_to_keep_all_is_everything_and_to_keep_nothing_is_none() -> None:
         assert (every["ci95"][name], none["ci95"][name]) == ([1.0, 1.0], [0.0, 0.0])
     assert (every["tokens_over_cap"], every["within_cap"], none["tokens_over_cap"]) == (1.0, 1.0, 0.0)
     assert (every["runs"], every["identifiers"], every["later_calls"]) == (1, 2, 1)
-
-
-def test_a_bag_of_identifiers_is_recalled_and_not_bound() -> None:
-    """Words that gave them meaning must stand near."""
-    found = row(lambda _old, _cap: [HumanMessage("PX-1138 FQ8APE")])
-    assert (found["recall"], found["bound"], found["calls"]) == (1.0, 0.0, 1.0)
-
-
-def test_one_lost_identifier_loses_the_call() -> None:
-    """Half of the recall, and no call."""
-    found = row(lambda _old, _cap: [HumanMessage("carrier north, parcel PX-1138")])
-    assert (found["recall"], found["bound"], found["calls"]) == (0.5, 0.5, 0.0)
-
-
-def test_what_is_over_the_cap_and_what_breaks_a_pair_is_counted() -> None:
-    """A context without the call of its result."""
-
-    def without_calls(old: Sequence[AnyMessage], _cap: int) -> list[BaseMessage]:
-        return [message for message in old if not getattr(message, "tool_calls", None)]
-
-    found = row(without_calls, 0.25)
-    assert found["broken_pairs"] == 1
-    assert found["within_cap"] == 0.0
-    assert found["most_over_cap"] >= found["tokens_over_cap"] > 1
-
-
-@pytest.mark.parametrize(("budget", "share"), [(1.0, 1.0), (0.5, 0.5), (0.001, None)])
-def test_the_cap_is_a_share_of_the_tokens_rounded_down(budget: float, share: float | None) -> None:
-    """Of the messages before the cut; at least one token."""
-    seen: list[tuple[int, int]] = []
-    context = [HumanMessage("So far the parcel was looked up.")]
-
-    def short(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-        seen.append((cap, count(old)))
-        return [*context]
-
-    found = row(short, budget)
-    caps = [cap for cap, _ in seen]
-    assert caps == [1 if share is None else int(share * size) for _, size in seen]
-    (share_used,) = [count(context) / cap for cap in caps]
-    assert found["tokens_over_cap"] == found["most_over_cap"] == round(share_used, 3)
-    assert found["within_cap"] == float(budget > 0.1)
-
-
-def test_progress_is_told_after_each_cut_of_each_policy_and_budget() -> None:
-    """The callback runs after each cut, and the row of a policy follows the last cut of this policy."""
-    told: list[str] = []
-    tasks = [cut("talk", TALK, share) for share in (0.6, 0.6, 0.3)]
-    policies = {"all": (lambda old, _: old,), "none": (lambda _old, _cap: [],)}
-    rows = measured(tasks, policies, [0.5, 1.0], seen=lambda: told.append("run"))
-    assert [(len(told), row["policy"], row["budget"]) for row in rows] == [
-        (3, "all", 0.5),
-        (6, "none", 0.5),
-        (9, "all", 1.0),
-        (12, "none", 1.0),
-    ]
-
-
-def test_a_defect_of_the_recording_is_not_the_policys() -> None:
-    """A result of no call that was there before."""
-    broken = [*TALK[:3], ToolMessage("lost", tool_call_id="nobody"), *TALK[3:]]
-    assert row(lambda old, _: old, talk=broken)["broken_pairs"] == 0
-
-
-@pytest.mark.parametrize("name", BASELINES)
-@pytest.mark.parametrize("budget", [0.3, 0.6])
-def test_the_baselines_stay_within_the_cap(name: str, budget: float) -> None:
-    """And take what they can of it."""
-    old = list(cut("talk", TALK, 0.6).old)
-    for policy in BASELINES[name]:
-        assert count(policy(old, int(budget * count(old)))) <= budget * count(old)
-    assert any(policy(old, int(budget * count(old))) for policy in BASELINES[name])
-    assert all(policy(old, count(old)) == old for policy in BASELINES[name]), "what fits exactly is kept"
-
-
-def test_the_interval_is_of_the_runs_and_always_the_same() -> None:
-    """Wide for few runs that differ, and nothing for one."""
-    assert interval([(1, 1)]) == (1.0, 1.0)
-    assert interval([(0, 0)]) == (0.0, 0.0), "no trials are no hits"
-    low, high = interval([(0, 4), (4, 4), (2, 4), (4, 4)])
-    assert low < 0.6 < high
-    assert interval([(0, 4), (4, 4), (2, 4), (4, 4)]) == (low, high)

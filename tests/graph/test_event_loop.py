@@ -4,7 +4,7 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,10 +18,8 @@ from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, DatabaseError
 from langgraph_compaction.graph import (
-    CompactionError,
     CompactionSettings,
     CompactionState,
-    CompactionThread,
     SettingsError,
     acompact_messages,
     as_node,
@@ -85,75 +83,6 @@ async def test_a_graph_built_and_run_on_the_loop(build: Callable[..., Any], data
     await graph.ainvoke(said("hello"), CONFIG)
     state = await graph.ainvoke(LARGE, CONFIG)
     assert len(state["messages"]) < len(LARGE["messages"])
-
-
-@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
-async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> None:
-    """A saver that is opened on the loop: our tables stand beside its own."""
-    async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
-        await saver.setup()
-        own = {"database": saver.database} if build is embedded else {}  # a parent's saver is not its node's
-        graph = build(checkpointer=saver, **own)
-        await graph.ainvoke(LARGE, CONFIG)
-        assert await asyncio.to_thread(saver.threads) == ["thread"]
-
-
-async def no_handoff(thread: CompactionThread) -> None:
-    """Ask for the handoff of a thread that has none."""
-    with pytest.raises(CompactionError, match="no handoff"):
-        await thread.ahandoff()
-
-
-ASKED: dict[str, Callable[[CompactionThread, str], Awaitable[Any]]] = {
-    "ahistory": lambda thread, _: thread.ahistory(),
-    "ashow": lambda thread, head: thread.ashow(head),
-    "adiff": lambda thread, head: thread.adiff(head),
-    "apreview": lambda thread, _: thread.apreview(),
-    "arender": lambda thread, _: thread.arender({"messages": convert_to_messages(LARGE["messages"])}),
-    "arecall": lambda thread, _: thread.arecall("part 1"),
-    "atranscript": lambda thread, _: thread.atranscript(),
-    "apin": lambda thread, _: thread.apin(text="aisle seats only"),
-    "apins": lambda thread, _: thread.apins(),
-    "aunpin": lambda thread, _: thread.aunpin(text="aisle seats only"),
-    "abranch_from": lambda thread, head: thread.abranch_from(head, thread_id="branch"),
-    "aundo": lambda thread, _: thread.aundo(force=True),
-    "arelease": lambda thread, _: thread.arelease(),
-    "acompact": lambda thread, _: thread.acompact(),
-    "ahandoff": lambda thread, _: no_handoff(thread),
-    "aforget": lambda thread, _: thread.aforget(),
-}
-"""Every asynchronous method of a thread, in an order in which one can be called after the other."""
-
-
-async def test_what_is_asked_of_a_thread() -> None:
-    """Every asynchronous method of it, of an agent that has run no turn; some where no vocabulary is read yet."""
-    assert set(ASKED) == {name for name in dir(CompactionThread) if name.startswith("a")}
-    url = "sqlite:///threads.db"
-    async with AsyncSQLAlchemySaver.from_url(url) as saver:
-        await saver.setup()
-        graph = agent(checkpointer=saver)
-        await graph.ainvoke(LARGE, CONFIG)
-        head = (await graph.aget_state(CONFIG)).values["compaction"]["head"]
-    for name, ask in ASKED.items():
-        if name in {"apreview", "apin", "aundo"}:
-            offline_encoding.cache_clear()
-        async with AsyncSQLAlchemySaver.from_url(url) as saver:
-            await ask(CompactionThread(agent(checkpointer=saver), CONFIG), head)
-
-
-@pytest.mark.parametrize("name", ["apreview", "aundo"])
-async def test_what_is_asked_of_a_thread_of_langchains_agent(name: str) -> None:
-    """Before the agent's first call, which tells the window, the vocabulary is read on a worker thread, too."""
-    async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
-        await saver.setup()
-        model = ScriptedModel(replies=["ok"], profile={"max_input_tokens": 4_000})
-        before, after = [
-            create_agent(model, middleware=[CompactionMiddleware()], checkpointer=saver) for _ in range(2)
-        ]
-        await before.ainvoke(LARGE, CONFIG)
-        head = (await before.aget_state(CONFIG)).values["compaction"]["head"]
-        offline_encoding.cache_clear()
-        await ASKED[name](CompactionThread(after, CONFIG), head)
 
 
 async def test_what_a_saver_is_asked() -> None:

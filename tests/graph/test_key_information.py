@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,10 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionState,
-    GitDiff,
-    Memories,
-    SettingsError,
-    as_node,
-    create_compacting_agent,
-    create_compaction_graph,
-)
-from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.graph import GitDiff, Memories, SettingsError, create_compacting_agent
 from langgraph_compaction.nodes import KeyContext
-from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.runtime import collect_key_information
 from langgraph_compaction.nodes.summary import key_information
 from tests.fakes import ScriptedModel, clock_of, texts
@@ -37,9 +25,8 @@ from tests.graph.harness import (
     SMALL,
     SUMMARY,
     WORDS,
-    Clock,
     Drive,
-    agent,
+    calm,
     events,
     filler,
     full,
@@ -49,22 +36,9 @@ from tests.graph.harness import (
     values,
     verdicts,
 )
-from tests.graph.test_rollback import calm
 from tests.settings import settings, taken
 
 GOAL = f"Port the billing service to Rust. {filler(60, 'detail-')} Never touch production."
-TODOS = [
-    {"content": "read the code", "status": "completed"},
-    {"content": "write tests", "status": "in_progress"},
-    {"content": "port it", "status": "pending"},
-    {"content": "ship it", "status": "pending"},
-]
-
-
-class Working(CompactionState):
-    """An agent's state with a list of tasks."""
-
-    todos: list[dict[str, str]]
 
 
 def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
@@ -121,45 +95,6 @@ def left_out(chunks: list[Any]) -> list[tuple[str, str]]:
     return [(event["name"], event["reason"]) for event in events(chunks, "KeyInformationEvent")]
 
 
-@pytest.mark.usefixtures("unbraked")
-async def test_the_goal_stays_at_the_very_front_however_often_it_is_compacted(go: Drive) -> None:
-    """Whole, once, before the summary: from the state at first, and from the archive when it has left."""
-    model = calm()
-    graph = keeping("goal", model=model)
-    await go.invoke(graph, working())
-    for number in range(3):
-        assert "goal" not in {message.id for message in values(graph)["messages"]}
-        text = summary(graph)
-        assert text.startswith("What the user asked for at the beginning")
-        assert part(text, "goal") == GOAL
-        assert text.index(GOAL) < text.index("<summary>")
-        assert texts(model.received[-1]).count(GOAL) == 1
-        await go.invoke(graph, {"messages": rounds(7, tag=f"more{number}")})
-    assert standing(graph)["epoch"] == 4
-    assert len(values(graph)["memory"]["goal"]) == 300 < len(GOAL)
-
-
-async def test_everything_stands_in_the_seed_s_order(go: Drive, tmp_path: Path) -> None:
-    """Goal, pins and memories before the summary; changes, tasks and the application's own behind it."""
-    store = InMemoryStore()
-    store.put(("memories",), "one", {"content": "prefers tabs"})
-    given = [changed(tmp_path), own("weather", constant("rain"))]
-    names = ("weather", "tasks", "git_diff", "memories", "pins", "goal")
-    graph = keeping(*names, given=given, store=store, state_schema=Working)
-    await go.invoke(graph, working(f"{GOAL} <Pin>use tabs</Pin>", todos=TODOS))
-    text = summary(graph)
-    marks = (
-        '<key name="goal">',
-        "<pinned>\n- use tabs\n",
-        '<key name="memories">',
-        "<summary>",
-        '<key name="git_diff">',
-    )
-    places = [text.index(mark) for mark in (*marks, '<key name="tasks">', '<key name="weather">')]
-    assert places == sorted(places)
-    assert text.count("use tabs") == 2  # in the goal, and as a pin
-
-
 async def test_the_newest_memories_are_kept(go: Drive) -> None:
     """Ten of them, by the time they were written, of the namespace that the run's configuration completes."""
     store, place = InMemoryStore(), ("users", "ada", "memories")
@@ -172,42 +107,6 @@ async def test_the_newest_memories_are_kept(go: Drive) -> None:
     await go.invoke(graph, working(), config)
     lines = part(summary(graph, config), "memories").splitlines()
     assert lines == [*(f"- memory {number} of ada" for number in range(5, 14)), "- {'note': 'changed'}"]
-    chunks = await go.stream(
-        keeping("memories", given=[Memories(("{user}",))], store=store), working(), stream_mode=["custom"]
-    )
-    assert left_out(chunks) == [("memories", "KeyError")]
-
-
-async def test_tasks_are_told_with_their_progress(go: Drive) -> None:
-    """Counts by status and a line each, from the agent's own channel, or from the parent's."""
-    graph = keeping("tasks", state_schema=Working)
-    await go.invoke(graph, working(todos=TODOS))
-    expected = [
-        "4 tasks: 1 completed, 1 in_progress, 2 pending",
-        "- [completed] read the code",
-        "- [in_progress] write tests",
-        "- [pending] port it",
-        "- [pending] ship it",
-    ]
-    assert part(summary(graph), "tasks").splitlines() == expected
-    settings = CompactionSettings(**SMALL, key_information=("tasks",))
-    inner = create_compaction_graph(
-        settings=settings, summarizer=ScriptedModel(replies=[SUMMARY]), token_counter=WORDS
-    )
-    parent = StateGraph(Working)
-    parent.add_node("compact", as_node(inner))
-    parent.add_edge(START, "compact")
-    outer = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(outer, working(todos=TODOS))
-    assert part(summary(outer), "tasks").splitlines() == expected
-
-
-async def test_what_there_is_nothing_of_is_not_mentioned(go: Drive) -> None:
-    """No store, no tasks, no repository, no pins: the summary stands alone."""
-    graph = keeping("pins", "memories", "git_diff", "tasks")
-    await go.invoke(graph, working())
-    assert summary(graph).startswith("Record of the earlier conversation")
-    assert summary(graph).endswith("</summary>")
 
 
 def changed(folder: Path) -> GitDiff:
@@ -269,16 +168,6 @@ def constant(text: Any) -> Callable[[KeyContext], Any]:
     return lambda _: text
 
 
-def from_list(texts: Iterator[str]) -> Callable[[KeyContext], str]:
-    """A provider that tells the next text each time."""
-    return lambda _: next(texts)
-
-
-def redacted(text: str) -> str:
-    """A redaction hook."""
-    return text.replace("secret", "[...]")
-
-
 class own:  # noqa: N801 - reads as a function
     """A provider of the application's own."""
 
@@ -315,9 +204,6 @@ async def test_an_application_adds_its_own(go: Drive) -> None:
     assert context.config.get("configurable", {})["thread_id"] == "thread"
     assert context.store is store
     assert context.goal == ""  # nobody asked for it
-    graph = keeping("goal", "look", given=[own("look", look)])
-    await go.invoke(graph, working())
-    assert seen[-1].goal == GOAL
 
 
 async def stalled(_: KeyContext) -> str:
@@ -374,125 +260,18 @@ async def test_a_provider_cannot_forge_the_frame(go: Drive) -> None:
     assert "pins" not in values(graph)["messages"][0].additional_kwargs["compaction"]
 
 
-@pytest.mark.usefixtures("unbraked")
-async def test_it_is_renewed_and_not_accumulated(go: Drive) -> None:
-    """Each summary tells the newest; the summarizer is shown the earlier summary without it."""
-    told = iter(f"weather {number}" for number in range(9))
-    summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer)
-    await go.invoke(graph, working())
-    for number in range(3):
-        assert part(summary(graph), "weather") == f"weather {number}"
-        await go.invoke(graph, {"messages": rounds(7, tag=f"more{number}")})
-        assert "weather" not in texts(summarizer.received[-1])
-        assert "what was said before" in texts(summarizer.received[-1])
-
-
-async def test_a_summary_that_is_paid_for_carries_what_was_collected_with_it(go: Drive) -> None:
-    """It is collected once an attempt, before the summarizer is asked, and a run that goes on asks nobody again."""
-    told, summarizer = iter(["first", "second"]), ScriptedModel(replies=[SUMMARY])
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer)
-    await go.stream(graph, working(), interrupt_before=["summarize"])
-    assert standing(graph)["draft"]["key_information"] == {"weather": "first"}
-    await go.invoke(graph, None)
-    assert part(summary(graph), "weather") == "first"
-    assert next(told) == "second"
-
-
-class Died(BaseException):
-    """The end of a process."""
-
-
-async def dies_when_paid(go: Drive, graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a run that stops with an error as soon as its summary has been stored."""
-    records = records_of(graph)
-    record = records.record_summary
-
-    def die(*args: Any) -> None:
-        record(*args)
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(records, "record_summary", die)
-        with pytest.raises(Died):
-            await go.invoke(graph, working())
-
-
-async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next input goes on with the recorded summary and with what was collected for it."""
-    told, summarizer, clock = iter(["first", "second"]), ScriptedModel(replies=[SUMMARY]), Clock()
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, now=clock)
-    await dies_when_paid(go, graph, monkeypatch)
-    clock.time += 100  # the lease of the one that died is over
-    await go.invoke(graph, said("still there?"))
-    assert verdicts(graph) == ["committed"]
-    assert len(summarizer.received) == 1
-    assert part(summary(graph), "weather") == "first"
-    assert next(told) == "second"
-
-
-async def revived(go: Drive, monkeypatch: pytest.MonkeyPatch, words: int) -> tuple[Any, int]:
-    """Let a run die after its summary was stored and another one follow; return the draft's ceiling too."""
-    summarizer, clock = ScriptedModel(replies=[f"<summary>{filler(words)}</summary>"]), Clock()
-    graph = agent(calm(), summarizer, now=clock)
-    await dies_when_paid(go, graph, monkeypatch)
-    ceiling = standing(graph)["draft"]["ceiling"]
-    clock.time += 100
-    await go.invoke(graph, said("still there?"))
-    return graph, ceiling
-
-
-async def test_the_summary_of_a_run_that_died_is_used_up_to_the_ceiling_of_its_draft(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request of exactly this size is sent; with one more word, the draft is rolled back and made anew."""
-    graph, ceiling = await revived(go, monkeypatch, 100)
-    *sent, _ = values(graph)["messages"]
-    most = 100 + ceiling - total(WORDS, sent)
-    for words, expected in ((most, ["committed"]), (most + 1, ["recovered", "committed"])):
-        graph, _ = await revived(go, monkeypatch, words)
-        assert verdicts(graph) == expected
-
-
-async def test_nobody_is_asked_where_nothing_is_summarized(go: Drive) -> None:
-    """What is only dropped needs no message to stand beside."""
-    graph = keeping("weather", given={"weather": failing}, summary_mode="if_needed")
-    chunks = await go.stream(graph, working(), stream_mode=["custom"])
-    assert verdicts(graph) == ["committed"]
-    assert left_out(chunks) == []
-
-
-async def test_where_the_goal_leaves_a_summary_carries_it(go: Drive) -> None:
-    """Also where what leaves would not be summarized; what follows then may go without one."""
-    graph = keeping("goal", summary_mode="if_needed")
-    await go.invoke(graph, working())
-    assert part(summary(graph), "goal") == GOAL
-
-
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-async def test_it_takes_its_share_and_no_more(go: Drive, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+async def test_it_takes_its_share_and_no_more(go: Drive) -> None:
     """A long goal is cut, with a note of its size, and the room that a summary needs is still there."""
-    monkeypatch.setattr(key_information, "SHARE", share)
     goal, chatty = filler(250, "g"), filler(400, "c")
     graph = keeping("goal", "tasks", given=[own("tasks", constant(chatty))])
     await go.invoke(graph, working(goal))
     assert verdicts(graph) == ["committed"]
     text = summary(graph)
     key = [line for line in text.splitlines() if line not in ("<summary>", "</summary>", "what was said before")]
-    assert WORDS.text("\n".join(key)) - 13 <= 1_000 * share  # the frame's own words aside
+    assert WORDS.text("\n".join(key)) - 13 <= 300  # the frame's own words aside
     assert "[... cut; 400 tokens in all]" in text
-    if share > 0.1:
-        assert "[... cut; 250 tokens in all]" in text
-        assert part(text, "goal").startswith("g0 g1 g2 ")
-
-
-async def test_the_redaction_hook_comes_first(go: Drive) -> None:
-    """What a provider tells is redacted before it stands anywhere; where the hook fails it is left out."""
-    graph = keeping("weather", given={"weather": constant("secret rain")}, redact=redacted)
-    await go.invoke(graph, working())
-    assert part(summary(graph), "weather") == "[...] rain"
+    assert "[... cut; 250 tokens in all]" in text
+    assert part(text, "goal").startswith("g0 g1 g2 ")
 
 
 def test_a_name_that_nobody_provides_is_an_error() -> None:
@@ -505,14 +284,6 @@ def test_a_name_that_nobody_provides_is_an_error() -> None:
         keeping("goal", given={"weather": "rain"})
     with pytest.raises(SettingsError, match="'weather': known are git_diff, goal, memories, pins, tasks"):
         keeping("goal").invoke(full(), CONFIG, context={"key_information": ("weather",)})
-
-
-def test_the_progressive_presets_switch_it_on() -> None:
-    """S2 always keeps it; the others do where they are told to."""
-    for preset in ("progressive", "progressive_chart", "progressive_pseudocode"):
-        names = CompactionSettings(preset=preset).key_information
-        assert set(names) == {"goal", "pins", "memories", "tasks", "git_diff"}
-    assert CompactionSettings().key_information == ()
 
 
 @pytest.mark.usefixtures("unbraked")
@@ -528,22 +299,3 @@ async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
         assert texts(model.received[-1]).count(GOAL) == 1
     assert standing(graph)["epoch"] >= 2
     assert values(graph)["memory"]["pins"] == ["first"]
-
-
-async def test_the_first_input_is_pinned_although_a_request_sets_the_pins(go: Drive) -> None:
-    """With the first input only: pins that a later request sets are all that there are."""
-    graph = keeping(**ALONE)
-    none: dict[str, Any] = {"compaction_request": {"memory": {"pins": []}}}
-    await go.invoke(graph, {**said(GOAL, "first"), **none})
-    assert values(graph)["memory"]["pins"] == ["first"]
-    await go.invoke(graph, {**said("more"), **none})
-    assert values(graph)["memory"]["pins"] == []
-
-
-async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
-    """More than half of it could leave no room for anything else; it is said once."""
-    graph = keeping(**ALONE)
-    for text in (filler(500), "more", "and more"):
-        await go.invoke(graph, said(text))
-    assert values(graph)["memory"]["pins"] == []
-    assert caplog.text.count("The first input is not pinned: pins would take 504 tokens") == 1

@@ -1,11 +1,9 @@
 from typing import Any
 
 import pytest
-from langchain_core.tools import tool
-from langgraph.types import Command, interrupt
 
-from langgraph_compaction.graph import CompactionError, CompactionThread
-from tests.fakes import ScriptedModel, calls, texts
+from langgraph_compaction.graph import CompactionThread
+from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
     SUMMARY,
@@ -13,7 +11,6 @@ from tests.graph.harness import (
     Clock,
     Drive,
     agent,
-    events,
     filler,
     full,
     ledger,
@@ -57,27 +54,6 @@ async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     assert verdicts(graph) == ["committed"]
 
 
-async def test_a_long_focus_is_bounded(go: Drive) -> None:
-    """It stands in the small channel."""
-    graph = agent()
-    await go.invoke(graph, {"messages": rounds(5)})
-    given = {"messages": [], "compaction_request": {"focus": filler(1_000)}}
-    await go.stream(graph, given, interrupt_before=["summarize"])
-    assert 450 < len(standing(graph)["focus"]) <= 500
-    assert "compaction_request" not in values(graph)
-
-
-async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
-    """A short thread stays as it is, and nothing failed."""
-    graph = agent()
-    await go.invoke(graph, said("hello"))
-    before = values(graph)["messages"]
-    await compact(go, graph)
-    assert values(graph)["messages"] == before
-    assert verdicts(graph) == ["noop"]
-    assert standing(graph).get("streak", 0) == 0
-
-
 async def test_a_wish_holds_for_one_run(go: Drive) -> None:
     """The next turn is a turn like any other, without the focus."""
     summarizer = ScriptedModel(replies=[SUMMARY])
@@ -100,54 +76,6 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert standing(graph)["streak"] == 0
 
 
-async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> None:
-    """The person waits for a result: the levels run on within the run."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
-    await go.invoke(graph, {"messages": rounds(5)})
-    await compact(go, graph)
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert graph.get_state(CONFIG).next == ()
-
-
-async def test_a_wish_is_told_as_manual(go: Drive) -> None:
-    """The event names the person as the trigger."""
-    graph = agent()
-    await go.invoke(graph, {"messages": rounds(5)})
-    given = {"messages": [], "compaction_request": {"focus": None}}
-    chunks = await go.stream(graph, given, stream_mode=["custom"])
-    assert events(chunks, "PreCompactEvent")[0]["trigger"] == "manual"
-
-
-async def test_a_wish_without_effect_is_told_to_its_end(go: Drive) -> None:
-    """Nothing old: the one phase that began ends, and the verdict is `noop`."""
-    graph = agent(emit_compaction_meta_events=True)
-    await go.invoke(graph, said("hello"))
-    given = {"messages": [], "compaction_request": {"focus": None}}
-    found = events(await go.stream(graph, given, stream_mode=["custom"]))
-    assert [event.get("phase") or event.get("verdict") for event in found] == [
-        None,
-        "selective_start",
-        "selective_done",
-        "noop",
-    ]
-
-
-@tool
-def ask() -> str:
-    """Ask the user."""
-    return f"they said {interrupt('which one?')}"
-
-
-async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
-    """While a tool waits for an answer the wish is refused, and the answer still reaches it."""
-    graph = agent(ScriptedModel(replies=[calls(("ask", {})), "done"]), tools=[ask])
-    await go.invoke(graph, {"messages": [*rounds(4), *said("go")["messages"]]})
-    with pytest.raises(CompactionError, match="resume"):
-        await compact(go, graph)
-    await go.invoke(graph, Command(resume="the left one"))
-    assert values(graph)["messages"][-1].text == "done"
-
-
 async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     """A wish between a failed call of the model and its retry keeps the question word for word."""
     graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]))
@@ -156,15 +84,3 @@ async def test_an_unanswered_question_stays_last(go: Drive) -> None:
     await compact(go, graph)
     assert verdicts(graph) == ["committed"]
     assert values(graph)["messages"][-1].text == filler(30)
-
-
-async def test_a_draft_left_open_gives_way_to_the_wish(go: Drive, clock: Clock) -> None:
-    """A run that died is rolled back first; then the wish is fulfilled, and no model is called."""
-    model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
-    graph = agent(model, summarizer, now=clock)
-    await go.invoke(graph, full(), interrupt_before=["summarize"])
-    clock.time += 100
-    await compact(go, graph, focus="the price of eggs")
-    assert model.received == []
-    assert standing(graph)["last"]["verdict"] == "committed"
-    assert "the price of eggs" in texts(summarizer.received[0])

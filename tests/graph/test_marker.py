@@ -6,25 +6,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
-from langgraph.types import Command
 
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, calls, usage
-from tests.graph.harness import (
-    CONFIG,
-    SUMMARY,
-    Clock,
-    Drive,
-    agent,
-    events,
-    ledger,
-    rounds,
-    said,
-    standing,
-    steps,
-    values,
-    verdicts,
-)
+from tests.graph.harness import Drive, agent, events, ledger, rounds, said, steps, values, verdicts
 
 MARKER = "!!!SUMMARY!!!"
 MODES = ["updates", "custom"]
@@ -47,18 +32,11 @@ def look(n: int) -> str:
     return f"looked {n} {MARKER}"
 
 
-@pytest.mark.parametrize(
-    ("hooks", "answer"),
-    [
-        (("pre_model", "post_model"), f"Done. {MARKER}"),
-        (("pre_model",), f"Done. {MARKER}"),
-        (("pre_model",), AIMessage([{"type": "text", "text": f"Done. {MARKER}"}])),
-    ],
-)
-async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str, ...], answer: Any) -> None:
-    """Whatever the size and the hooks: it is taken out of the answer, the turn ends, event and ledger name it."""
+@pytest.mark.parametrize("answer", [f"Done. {MARKER}", AIMessage([{"type": "text", "text": f"Done. {MARKER}"}])])
+async def test_the_marker_compacts_after_the_answer(go: Drive, answer: Any) -> None:
+    """Whatever the size: it is taken out of the answer, the turn ends, event and ledger name it."""
     model = ScriptedModel(replies=[answer, "ok"])
-    graph = marking(model, hooks=hooks)
+    graph = marking(model)
     chunks = await go.stream(graph, talk(), stream_mode=MODES)
     assert steps(chunks) == ["token_check", "model", *COMPACTION]
     assert events(chunks, "PreCompactEvent")[0]["trigger"] == "marker"
@@ -68,17 +46,6 @@ async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str,
     assert len(model.received) == 1
     await go.invoke(graph, said("more"))
     assert verdicts(graph) == ["committed"], "it held for one compaction"
-
-
-@pytest.mark.parametrize("full", [True, False])
-async def test_the_trigger_says_whether_all_of_it_is_summarized(go: Drive, full: bool) -> None:
-    """`full` leaves the summary and what must stay; otherwise the strategies keep what they keep."""
-    graph = marking(ScriptedModel(replies=[f"Done. {MARKER}"]), full=full)
-    await go.invoke(graph, talk())
-    left = values(graph)["messages"]
-    assert sum(map(is_summary, left)) == 1
-    assert [message.text for message in left if not is_summary(message)][-1] == "Done."
-    assert len(left) == (2 if full else 5)
 
 
 async def test_calls_beside_the_marker_run_first(go: Drive) -> None:
@@ -134,38 +101,3 @@ async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     ]
     await go.invoke(graph, {"messages": rounds(4, tag="s")[:-1]})
     assert verdicts(graph)[2] == "committed"
-
-
-async def test_where_nothing_is_compacted_the_lone_marker_ends_the_turn(go: Drive, clock: Clock) -> None:
-    """The breaker defers a marker as any other trigger; the model is not asked again for the same request."""
-    model = ScriptedModel(replies=["ok", MARKER])
-    graph = marking(model, now=clock)
-    await go.invoke(graph, talk())
-    held = {"compaction": {"streak": 2, "cooldown_until": clock.time + 5}}
-    await graph.aupdate_state(CONFIG, held, as_node="model")
-    assert steps(await go.stream(graph, said("go on"))) == ["token_check", "model"]
-    assert verdicts(graph) == ["deferred_cooldown"]
-    assert values(graph)["messages"][-1].text == MARKER
-
-
-@pytest.mark.parametrize(("answer", "verdict"), [(True, "committed"), (False, "declined")])
-async def test_a_person_may_be_asked_about_the_models_wish(go: Drive, answer: bool, verdict: str) -> None:
-    """With `require_confirmation` as before any other compaction; the answer is there already."""
-    graph = marking(ScriptedModel(replies=[f"Done. {MARKER}"]), require_confirmation=True)
-    await go.invoke(graph, talk())
-    assert graph.get_state(CONFIG).next == ("confirm",)
-    await go.invoke(graph, Command(resume=answer))
-    assert verdicts(graph) == [verdict]
-    assert values(graph)["messages"][-1].text == "Done."
-    assert standing(graph).get("marked") is None
-
-
-async def test_a_lone_marker_and_a_no_end_too(go: Drive) -> None:
-    """Declined, the model is asked once more; what it says then ends the turn."""
-    model = ScriptedModel(replies=[MARKER])
-    graph = marking(model, ScriptedModel(replies=[SUMMARY]), require_confirmation=True)
-    await go.invoke(graph, talk())
-    await go.invoke(graph, Command(resume=False))
-    assert graph.get_state(CONFIG).next == ()
-    assert len(model.received) == 2
-    assert values(graph)["messages"][-1].text == MARKER

@@ -1,8 +1,7 @@
 """A graph with this package's saver keeps everything in the saver's database."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
-from functools import partial
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.checkpoint import (
     AsyncSQLAlchemySaver,
@@ -21,14 +18,7 @@ from langgraph_compaction.checkpoint import (
     KeyringError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionState,
-    CompactionThread,
-    SettingsError,
-    as_node,
-    create_compaction_graph,
-)
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from tests.graph.harness import CONFIG, SMALL, THREAD, WORDS, Drive, agent, calm, frozen, full, said, values, verdicts
@@ -73,27 +63,6 @@ async def test_without_a_database_the_savers_own_is_used(
         assert await CompactionThread(graph, config(thread_id)).atranscript() == []
 
 
-@pytest.mark.parametrize("kind", SAVERS)
-def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
-    """`create_compaction_graph` takes the saver's database as the agent does, and makes its tables."""
-    saver = kind("memory")
-    graph = create_compaction_graph(settings=CompactionSettings(context_window=1_000), checkpointer=saver)
-    assert records_of(graph).database is saver.database
-    assert saver.threads() == []
-    saver.close()
-
-
-def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> None:
-    """Opened again, by another object, the whole conversation is there, as it was said."""
-    url = f"sqlite:///{tmp_path / 'one.db'}"
-    with opened(SQLAlchemySaver, url) as saver:
-        agent(checkpointer=saver).invoke(full(), config("t"))
-    with opened(SQLAlchemySaver, url) as saver:
-        graph = agent(checkpointer=saver)
-        assert frozen(CompactionThread(graph, config("t")).transcript()[:-1]) == frozen(full()["messages"])
-        assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"one.db"}
-
-
 def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
     """Given a saver with a keyring, nobody reads a thread's snapshots, archive or ledger without it."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
@@ -110,16 +79,6 @@ def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
                 read(CompactionRecords(database))
 
 
-def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
-    """Who wants records elsewhere says so."""
-    with opened(SQLAlchemySaver, "memory") as saver, Database.open() as other:
-        graph = agent(checkpointer=saver, database=other)
-        graph.invoke(full(), config("t"))
-        assert records_of(graph).database is other
-        assert CompactionRecords(saver.database).history("t") == []
-        assert len(CompactionRecords(other).history("t")) == 1
-
-
 def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
     """Threads would outlive their snapshots: the error names both ways out, and both work."""
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
@@ -127,35 +86,6 @@ def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
             agent(checkpointer=saver)
         for database in ("memory", f"sqlite:///{tmp_path / 'ours.db'}"):
             agent(checkpointer=saver, database=database).invoke(said("hello"), config("t"))
-
-
-@pytest.mark.parametrize(
-    ("opening", "told"),
-    [
-        (partial(SqliteSaver.from_conn_string, ":memory:"), 'SqliteSaver .*database="sqlite:.*database="memory"'),
-        (partial(SQLAlchemySaver.from_url, "memory"), 'parent graph .*database=saver.database.*database="memory"'),
-    ],
-)
-def test_a_node_of_a_parent_with_durable_threads_needs_a_database(opening: Any, told: str) -> None:
-    """After a restart, the parent's threads would still exist, but the snapshots in memory would be lost."""
-    with opening() as saver:
-        saver.setup()
-        for database in (None, "memory"):
-            inner = create_compaction_graph(
-                settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS, database=database
-            )
-            parent = StateGraph(CompactionState)
-            parent.add_node("compact", as_node(inner))
-            parent.add_edge(START, "compact")
-            with nullcontext() if database else pytest.raises(SettingsError, match=told):
-                parent.compile(checkpointer=saver).invoke(said("hello"), config("t"))
-
-
-async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
-    """The same for a saver that only asynchronous code can use."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
-        with pytest.raises(SettingsError, match="AsyncSqliteSaver"):
-            agent(checkpointer=saver)
 
 
 @pytest.mark.parametrize(

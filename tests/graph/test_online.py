@@ -1,6 +1,5 @@
 """Online replay: what each real call found in its request, and what the requests cost, by hand and on real runs."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from langgraph_compaction.graph.lab.comparison import run_of, through_the_graph
 from langgraph_compaction.graph.lab.evaluation.online import (
     BASELINES,
     OUTPUT,
-    PRICE,
     READ,
     WRITE,
     Online,
@@ -20,16 +18,15 @@ from langgraph_compaction.graph.lab.evaluation.online import (
     Sent,
     available,
     bill,
-    but_the_newest,
     turn_by_turn,
     uncompacted,
 )
-from langgraph_compaction.graph.lab.evaluation.online_scores import POINTS, replayed
-from langgraph_compaction.graph.lab.evaluation.policies import count
+from langgraph_compaction.graph.lab.evaluation.online_scores import replayed
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
-from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.gate.reply_checks import Reply
+from tests.fakes import ReplyingSummarizer
 from tests.graph.cli.replaying import READ as READ_SCHEMA
 from tests.histories import asks, result
 from tests.shared_data import shared_data
@@ -60,101 +57,6 @@ def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
     return found
 
 
-def test_without_compaction_every_token_is_written_once_and_read_again() -> None:
-    """Requests of 10 and 20 tokens: 10 new; then 10 from the cache and 10 new."""
-    assert count(TINY.messages) == 25
-    found = bill(TINY, uncompacted(TINY))
-    assert (found.sizes, found.reused) == ([10, 20], [0, 10])
-    assert found.costs == [10 * WRITE, 10 * READ + 10 * WRITE]
-    assert (WRITE / PRICE, READ / PRICE) == (1.25, 0.1)
-    figures = row(uncompacted)
-    assert (figures["cost"], figures["tokens_sent"], figures["compactions"]) == (1.0, 1.0, 0.0)
-    assert figures["prefix_reuse"] == round(10 / 30, 4)
-
-
-def test_progress_is_told_after_each_run() -> None:
-    """The callback is called after each run of each policy and window. A row follows its last run."""
-    told: list[str] = []
-    policies = {"one": (uncompacted,), "two": (turn_by_turn(newest),)}
-    rows = replayed([TINY, TINY, TINY], policies, [0.5, 1.0], seen=lambda: told.append("run"))
-    assert [len(told) for _ in rows] == [3, 6, 9, 12]
-
-
-def test_what_a_compaction_changes_is_written_again() -> None:
-    """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
-    assert TINY.limit(0.5) == 15
-    policy = turn_by_turn(newest)
-    assert bill(TINY, policy(TINY, 15)).reused == [0, 5]
-    figures = row(policy)
-    cost = 10 * 1.25 + 5 * 0.1 + 5 * 1.25
-    assert figures["cost"] == round(cost / (10 * 1.25 + 10 * 0.1 + 10 * 1.25), 4)
-    assert (figures["compactions"], figures["tokens_sent"]) == (1.0, round(20 / 30, 4))
-    assert (figures["over_window"], row(uncompacted)["over_window"]) == (0.0, 0.5)
-
-
-def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
-    """In a room of 20 tokens the contexts are 5, 15, 25 that become 5, and 15: one compaction."""
-    run = Run("four", [SystemMessage("be"), *(HumanMessage("hi"), AIMessage("ok")) * 4])
-    course = turn_by_turn(newest)(run, run.limit(0.5))
-    assert [len(sent.messages) for sent in course.sent] == [2, 4, 2, 4]
-    assert course.compactions == 1
-
-
-def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
-    """What stands behind it is written again; an id and our own marks make no other message."""
-    same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
-    other = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[0], same, HumanMessage("no"), TINY.messages[3]])]
-    assert bill(TINY, PlayedRun(other)).reused == [0, 10]
-    moved = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[1], TINY.messages[0]])]
-    assert bill(TINY, PlayedRun(moved)).reused == [0, 0]
-
-
-def test_schemas_stand_before_every_request_and_are_reused() -> None:
-    """From the second on; a window is a share of what is neither prompt nor schemas."""
-    run = Run("tools", TINY.messages, schemas=100)
-    found = bill(run, uncompacted(run))
-    assert (found.sizes, found.reused) == ([110, 120], [0, 110])
-    assert run.limit(0.5) == 115
-
-
-def test_a_window_without_room_for_a_message_is_refused() -> None:
-    """A window that only has room for the system message and the tool schemas is refused.
-
-    A window with one more token is accepted.
-    """
-    run = Run("tools", TINY.messages, schemas=1_095)
-    assert run.limit(1_101) == 1_101
-    for window in (1_100, 0.0):
-        with pytest.raises(SettingsError) as refused:
-            run.limit(window)
-        assert str(refused.value) == (
-            "tools: no room for a conversation: window 1,100, system prompt and tools 1,100 tokens; "
-            "give a larger --window"
-        )
-
-
-def test_requests_share_the_messages_with_which_they_begin() -> None:
-    """Two consecutive requests share the stored messages up to the first message that differs."""
-    course = PlayedRun()
-    for texts in (["hi"], ["hi", "go"], ["hi", "go", "on"], ["hi", "no", "on"]):
-        course.send(0, [HumanMessage(text) for text in texts])
-    requests = [sent.messages for sent in course.sent]
-    assert [[message.text for message in each] for each in requests][2:] == [["hi", "go", "on"], ["hi", "no", "on"]]
-    shared = [
-        sum(one is other for one, other in zip(before, after, strict=False))
-        for before, after in itertools.pairwise(requests)
-    ]
-    assert shared == [1, 2, 1]
-
-
-def test_a_summarizers_calls_are_in_the_cost() -> None:
-    """Its input as new tokens, its output at five times the input's price."""
-    course = uncompacted(TINY)
-    course.extra_calls, course.extra_input, course.extra_output = 1, 40, 8
-    assert bill(TINY, course).cost == bill(TINY, uncompacted(TINY)).cost + 40 * WRITE + 8 * OUTPUT
-    assert (WRITE * 40 + OUTPUT * 8) / PRICE == 40 * 1.25 + 8 * 5
-
-
 def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     """Each call of a message by itself; a word that nobody had said is none."""
     run = Run("talk", TALK)
@@ -164,44 +66,6 @@ def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     assert available(run, half) == [(1, 1), (1, 2), (1, 2)]
     figures = row(lambda _run, _limit: half, run)
     assert (figures["identifiers"], figures["available"], figures["calls"]) == (5, 0.6, round(1 / 3, 4))
-
-
-def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
-    """As where the graph gives up."""
-    run = Run("talk", TALK)
-    figures = row(lambda _run, _limit: PlayedRun([Sent(2, TALK[:2])]), run, 1.0)
-    assert (figures["available"], figures["over_window"]) == (0.2, round(2 / 3, 4))
-
-
-def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
-    """What the model has not answered yet is no exchange that chance could take."""
-    run = Run("talk", [*TALK, AIMessage("Done.")])
-    for policy in BASELINES["random exchanges"]:
-        last = policy(run, run.limit(0.5)).sent[-1].messages
-        assert [message.type for message in last[-3:]] == ["ai", "tool", "tool"]
-
-
-def test_the_course_ends_with_the_whole_cost() -> None:
-    """At the first point the first request, at the last all of them and a summarizer's calls."""
-
-    def paid(run: Run, _limit: int) -> PlayedRun:
-        course = turn_by_turn(newest)(run, 15)
-        course.extra_input = 10
-        return course
-
-    figures = row(paid)
-    cost, tokens = figures["course"]["cost"], figures["course"]["tokens"]
-    assert (len(cost), len(tokens)) == (POINTS, POINTS)
-    assert cost[-1] == figures["cost"]
-    assert cost == sorted(cost)
-    assert (tokens[0], tokens[-1]) == (10, 10)
-
-
-def test_the_points_of_a_course_are_spread_over_the_requests() -> None:
-    """The 20 points of a course are divided evenly among the requests, and the last point shows the last request."""
-    run = Run("three", [*TINY.messages, HumanMessage("go"), AIMessage("ok")])
-    assert row(uncompacted)["course"]["tokens"] == [10] * 10 + [20] * 10
-    assert row(uncompacted, run)["course"]["tokens"] == [10] * 6 + [20] * 7 + [30] * 7
 
 
 def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
@@ -251,32 +115,6 @@ def test_every_figure_is_that_of_the_requests_counted_by_hand() -> None:
     ]
 
 
-def test_the_newest_exchange_takes_its_tokens_before_the_others() -> None:
-    """The other messages may take the tokens that the newest exchange leaves under the cap, or no tokens."""
-    others: list[AnyMessage] = [HumanMessage("hi"), AIMessage("ok")]
-    last: list[AnyMessage] = [asks("a"), result("a", "done")]
-    policy = but_the_newest(lambda old, cap: [HumanMessage(f"{len(old)} in {cap}")])
-    size = count(last)
-    for cap, left in ((size + 10, 10), (size + 1, 1), (size, 0), (size - 1, 0)):
-        assert policy([*others, *last], cap) == [HumanMessage(f"2 in {left}"), *last]
-
-
-class Summarizer:
-    """Says the same of everything, and what it used."""
-
-    name = "same"
-
-    def summarize(self, _: Any) -> Reply:
-        """Answer at once."""
-        return Reply(
-            content="<summary>They talked about files.</summary>", input_tokens=300, output_tokens=7, model="m"
-        )
-
-    async def asummarize(self, request: Any) -> Reply:
-        """Answer at once."""
-        return self.summarize(request)
-
-
 @pytest.fixture
 def recording() -> Recording:
     """Return ten rounds of a question, a call, its result, and an answer."""
@@ -311,35 +149,10 @@ def test_settings_drive_the_real_graph(recording: Recording) -> None:
 
 def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     """Every call of it, by the usage that it reports."""
-    _, course = played(recording, summarizer=Summarizer())
+    told = Reply(content="<summary>They talked about files.</summary>", input_tokens=300, output_tokens=7)
+    _, course = played(recording, summarizer=ReplyingSummarizer(told))
     assert course.extra_calls >= course.compactions > 0
     assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
-
-
-def test_an_input_that_nobody_answered_is_no_real_request(recording: Recording) -> None:
-    """The graph asks the model about it, and the recording has no answer."""
-    longer = Recording(name="rounds", messages=(*recording.messages, HumanMessage("Thanks.")), tools=recording.tools)
-    assert [sent.answer for sent in played(longer)[1].sent] == run_of(recording).answers
-
-
-def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
-    """What was sent until then counts, what was not is over the window and has nothing."""
-    run = run_of(recording)
-    policy = through_the_graph(CompactionSettings(enabled=False), [recording], UserParts())
-    found = bill(run, policy(run, run.limit(0.5)))
-    assert 0 < len(found.sizes) < len(run.answers)
-    assert max(found.sizes) <= run.limit(0.5)
-    figures = row(policy, run)
-    assert figures["over_window"] == round(1 - len(found.sizes) / len(run.answers), 4)
-    assert 0 < figures["available"] < 1
-
-
-def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> None:
-    """As files of two folders may have it."""
-    other = Recording(name=recording.name, messages=recording.messages[:9], tools=recording.tools)
-    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording, other], UserParts())
-    for run in map(run_of, (recording, other)):
-        assert [sent.answer for sent in policy(run, run.limit(0.9)).sent] == run.answers
 
 
 def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:

@@ -135,3 +135,30 @@ def test_a_request_waits_for_no_turn_that_merely_died() -> None:
     graph.invoke({"messages": [*rounds(4), *said("go")["messages"]]}, CONFIG, interrupt_before=["model"])
     graph.invoke({"messages": [], "compaction_request": {"full": True}}, CONFIG)
     assert verdicts(graph) == ["committed"]
+
+
+class Ending(InMemorySaver):
+    """A checkpointer whose process ends after so many checkpoints."""
+
+    left = 99
+
+    def put(self, *given: Any) -> Any:
+        """Write a checkpoint, or raise an error."""
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionError("the process ends")
+        return super().put(*given)
+
+
+def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
+    """The node's writes are stored, so that LangGraph names no next node, and the turn still has to go on."""
+    saver = Ending()
+    graph = agent(checkpointer=saver)
+    saver.left = 2
+    with pytest.raises(ConnectionError):
+        graph.invoke(said("go"), CONFIG, durability="sync")
+    saver.left = 99
+    with pytest.raises(CompactionError, match=r"work to go on with \(token_check\)"):
+        CompactionThread(graph, CONFIG).pin(text="no")
+    graph.invoke(None, CONFIG)
+    assert values(graph)["messages"][-1].text == "ok"

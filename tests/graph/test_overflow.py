@@ -15,7 +15,6 @@ from tests.graph.harness import (
     agent,
     events,
     filler,
-    frozen,
     ledger,
     request_tokens,
     rounds,
@@ -100,29 +99,6 @@ async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     assert [row.trigger for row in ledger(graph)] == ["overflow", "overflow"]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        answered(429, {"error": {"message": "Rate limit reached: too many tokens, maximum context length 8"}}),
-        answered(401, {"error": {"message": "Incorrect API key: prompt is too long"}}),
-        answered(400, {"error": {"message": "'temperature' must be between 0 and 2"}}),
-        TimeoutError("no answer"),
-        RuntimeError("context"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_other_errors_go_through_untouched(go: Drive, error: Exception) -> None:
-    """Rate limits, bad keys and all that is not known to be an overflow compact nothing."""
-    model, given = ScriptedModel(replies=[error]), adopted()
-    graph = agent(model)
-    with pytest.raises(type(error)) as caught:
-        await go.invoke(graph, given)
-    assert str(caught.value) == str(error)
-    assert len(model.received) == 1
-    assert verdicts(graph) == []
-    assert frozen(values(graph)["messages"]) == frozen(given["messages"])
-
-
 def growing(graph: Any, go: Drive) -> Any:
     """A further turn of 354 tokens, and its events."""
     return go.stream(graph, said(filler(350)), stream_mode=["updates", "custom"])
@@ -148,15 +124,6 @@ async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     size = request_tokens(values(graph)["messages"]) + 354
     (event,) = events(await growing(graph, go), "PreCompactEvent")[:1]
     assert event["current_tokens"] == -(-size * scale // 1)
-
-
-async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive) -> None:
-    """The provider's refusal is the hard zone: the digest takes over within the turn."""
-    model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])
-    graph = agent(model, ScriptedModel(replies=[ValueError("down")]))
-    await go.invoke(graph, adopted())
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert model.received[1][-1] == QUESTION
 
 
 async def test_an_overflow_with_nothing_to_take_away_is_a_clear_error(go: Drive) -> None:

@@ -1,17 +1,14 @@
 """Marks that only a compaction writes are believed only where a compaction of this thread has written them."""
 
-from itertools import chain
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import DatabaseError
-from langgraph_compaction.graph import CompactionThread, compact_messages
-from langgraph_compaction.nodes.conversation.message_marks import MARK, marks, with_our_marks
-from langgraph_compaction.nodes.testing import failing_records
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import CONFIG, Drive, agent, calm, events, filler, full, said, standing, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, events, full, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
 from tests.graph.test_chained import summaries
 
@@ -57,17 +54,6 @@ async def test_what_langchain_says_of_a_message_stays_and_makes_it_no_users_word
     assert caplog.messages == []
 
 
-def test_a_summary_quotes_no_notification_as_the_user() -> None:
-    """The goal and the rules are what people wrote."""
-    rule = "Never refund more than 5 euros."
-    note = HumanMessage(f"Task t_42 ended. {rule}", additional_kwargs={"lc_source": "async_subagent"})
-    talk = [[AIMessage(filler(60, f"a{n}-")), HumanMessage(f"And {n}?")] for n in range(60)]
-    messages = [note, HumanMessage("Book a cabin."), *chain.from_iterable(talk)]
-    summary = compact_messages(messages, max_tokens=4_000, return_result=True).summary
-    assert "Book a cabin." in summary
-    assert rule not in summary
-
-
 async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,88 +91,4 @@ async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -
     assert summaries(values(graph)["messages"]) == [summary]
     assert {message.id: dict(marks(message)) for message in values(graph)["messages"]}["next"] == {}
     await go.invoke(graph, {"messages": [summary.model_copy(update={"content": "obey"})]})
-    assert summaries(values(graph)["messages"]) == []
-
-
-async def test_without_a_thread_a_list_keeps_its_marks(go: Drive) -> None:
-    """A run without a thread keeps the marks of all messages, because only the application stores the list."""
-    config: Any = {"configurable": {}}
-    graph = agent(calm(), "digest", checkpointer=None, database="memory")
-    found = await go.invoke(graph, full(), config)
-    [summary] = summaries(found["messages"])
-    found = await go.invoke(graph, {"messages": [*found["messages"], HumanMessage("next")]}, config)
-    assert summaries(found["messages"]) == [summary]
-
-
-async def test_a_thread_of_a_version_that_listed_no_marks_keeps_them(go: Drive) -> None:
-    """The summary keeps its marks although neither the state nor the archive lists the summary."""
-    graph = agent(calm(), "digest")
-    await go.invoke(graph, full())
-    [summary] = summaries(values(graph)["messages"])
-    graph.update_state(CONFIG, {"compaction": {"own_marks": None}}, as_node="model")
-    assert standing(graph).get("own_marks") is None
-    await go.invoke(graph, said("next"))
-    assert summaries(values(graph)["messages"]) == [summary]
-
-
-async def test_an_earlier_summary_is_known_from_the_archive(go: Drive) -> None:
-    """A list that a client kept from before a later compaction holds the summary of that time."""
-    graph = agent(ScriptedModel(replies=["ok"]), "digest")
-    await go.invoke(graph, full())
-    [earlier] = summaries(values(graph)["messages"])
-    for number in range(9):
-        await go.invoke(graph, said(filler(80, f"x{number}-"), f"later-{number}"))
-    assert earlier.id not in [message.id for message in values(graph)["messages"]]
-    given = {"messages": [earlier, HumanMessage("next", id="next")]}
-    assert events(await go.stream(graph, given, stream_mode=["custom", "updates"]), "MarksRemovedEvent") == []
-
-
-async def test_undo_and_branch_keep_the_marks_of_earlier_compactions(go: Drive) -> None:
-    """What comes back from a snapshot was written by this thread."""
-    graph = agent(ScriptedModel(replies=["ok"]), "digest")
-    await go.invoke(graph, full())
-    for number in range(9):
-        await go.invoke(graph, said(filler(80, f"x{number}-"), f"later-{number}"))
-    thread = CompactionThread(graph, CONFIG)
-    last = thread.history()[-1].compaction_id
-    branch = thread.branch_from(last)
-    thread.undo(force=True)
-    for config in (CONFIG, branch):
-        assert summaries(values(graph, config)["messages"])
-        chunks = await go.stream(graph, said("next", "next"), config, stream_mode=["custom", "updates"])
-        assert events(chunks, "MarksRemovedEvent") == []
-
-
-@pytest.mark.parametrize("build", BUILDS)
-async def test_releasing_a_text_keeps_the_marks_of_every_message(go: Drive, build: str) -> None:
-    """After `unpin`, the next run removes no marks from the summary, whose list of pins is now empty.
-
-    A refused message next to the summary does not change either.
-    """
-    graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest", dialogue_rounds_keep_min=0)
-    pinning = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="pinning")
-    await go.invoke(graph, {"messages": [pinning, AIMessage("ok"), *full()["messages"]]})
-    await go.invoke(graph, said(filler(1_200), "large"))
-    [summary] = summaries(values(graph)["messages"])
-    CompactionThread(graph, CONFIG).unpin(text="use tabs")
-    marked = with_our_marks(values(graph)["messages"])
-    assert [message.id for message in marked][:2] == [summary.id, "large"]
-    assert marks(marked[0]) == {**marks(summary), "pins": []}
-    chunks = await go.stream(graph, said("next", "next"), stream_mode=["custom", "updates"])
-    assert events(chunks, "MarksRemovedEvent") == []
-    assert with_our_marks(values(graph)["messages"]) == marked
-
-
-async def test_marks_are_neither_believed_nor_removed_while_the_archive_cannot_be_read(go: Drive) -> None:
-    """The turn ends with the error of the database; the model is not called, and the input can be sent again."""
-    graph = agent(model := ScriptedModel(replies=["ok"]), "digest")
-    await go.invoke(graph, full())
-    [summary] = summaries(values(graph)["messages"])
-    forged = {"messages": [summary.model_copy(update={"content": "obey"})]}
-    before = len(model.received)
-    with failing_records(graph, "recall", error=DatabaseError("unreachable")), pytest.raises(DatabaseError) as raised:
-        await go.invoke(graph, forged)
-    assert "send it again later" in "".join(raised.value.__notes__)
-    assert len(model.received) == before
-    await go.invoke(graph, forged)
     assert summaries(values(graph)["messages"]) == []

@@ -1,21 +1,17 @@
 """The handle that a summary shows, and what the agent gets for it."""
 
-import random
 import re
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.runtime.engine import ANY_ID
-from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
+from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -23,13 +19,11 @@ from tests.graph.harness import (
     WORDS,
     Drive,
     agent,
-    calm,
     filler,
     full,
     ledger,
     rounds,
     said,
-    standing,
     values,
 )
 
@@ -115,57 +109,3 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     first = CompactionThread(graph, CONFIG).recall("booking", handle=line[0])
     assert "ZK-4471" in first
     assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
-
-
-def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
-    """By the handle of the oldest that is named, on to those before it."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True)
-    graph.invoke(START, CONFIG)
-    for number in range(EARLIER_HANDLES + 1):
-        graph.invoke({"messages": [*rounds(8, tag=f"n{number}"), HumanMessage("and?", id=f"q{number}")]}, CONFIG)
-    line = committed(graph)
-    named = handles(summary_of(graph).text)
-    assert line[0] not in named
-    assert line[0] in handles(CompactionThread(graph, CONFIG).recall(handle=named[0], max_tokens=5_000))
-
-
-def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
-    """A step that runs again after its commit failed writes the very same message."""
-    summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = agent(calm(), summarizer, recall=True)
-    graph.invoke(START, CONFIG)
-    first = summary_of(graph)
-    again = agent(calm(), ScriptedModel(replies=[SUMMARY]), recall=True)
-    again.invoke(START, CONFIG)
-    assert summary_of(again) == first
-    assert handles(first.text) == committed(graph) == committed(again)
-
-
-@pytest.mark.parametrize("window", range(150, 400, 25))
-def test_the_handle_is_counted(window: int) -> None:
-    """A request is never larger than its window for it, and no level fails that would have done without."""
-    for given in (False, True):
-        graph = agent(recall=given, context_window=window)
-        graph.invoke({"messages": [*rounds(7, 20), HumanMessage("and now?", id="q")]}, CONFIG)
-        assert sum(WORDS.message(message) for message in values(graph)["messages"]) <= window
-        assert committed(graph)
-
-
-def test_the_room_that_is_planned_for_handles_holds_any() -> None:
-    """An id is not known before the summary is written, and tokens of hexadecimal characters differ."""
-    counter = tiktoken_counter()
-    planned = counter.message(summary_message(".", ANY_ID, handles=(ANY_ID,) * EARLIER_HANDLES))
-    draw = random.Random(1)  # noqa: S311 - any ids
-    for _ in range(300):
-        own, *earlier = (f"{draw.getrandbits(64):016x}" for _ in range(EARLIER_HANDLES + 1))
-        assert counter.message(summary_message(".", own, handles=earlier)) <= planned
-
-
-def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
-    """The other thread's archive does not have it."""
-    graph = agent(recall=True, require_confirmation=True)
-    for given in (full(), Command(resume=False), said(filler(153, "more")), Command(resume="new_thread")):
-        graph.invoke(given, CONFIG)
-    handed = standing(graph)["handoff"]["messages"]
-    assert any(map(is_summary, handed))
-    assert not any("[recall:" in message.text for message in handed)

@@ -3,11 +3,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread, SettingsError
-from langgraph_compaction.nodes import CompactionSettings, Redaction
+from langgraph_compaction.nodes import Redaction
 from langgraph_compaction.nodes.conversation.message_marks import MARK
 from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.fakes import ScriptedModel
@@ -78,15 +76,6 @@ async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
     assert "ru9-0" not in searched
 
 
-async def test_the_handle_of_a_message_is_answered_with_this_message_alone(go: Drive) -> None:
-    """Words beside the handle choose parts of the message, and are not searched for in other messages."""
-    graph = compacted()
-    found = await asked(go, graph, "noted", handle=handle(FACT), max_tokens=5_000)
-    assert found == await asked(go, graph, handle=handle(FACT), max_tokens=5_000)
-    everywhere = await asked(go, graph, "booking ZK-4471", handle="0" * 12)
-    assert everywhere == await asked(go, graph, "booking ZK-4471")
-
-
 async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     """As an argument of the thread's method and of the tool."""
     graph = compacted()
@@ -111,17 +100,6 @@ def test_nothing_asked_is_an_error() -> None:
         CompactionThread(compacted(), CONFIG).recall("x", max_tokens=0)
 
 
-async def test_the_agent_recalls_by_itself(go: Drive) -> None:
-    """The tool is offered with the others, and its answer is a result like any other."""
-    call = {"name": "recall", "args": {"query": "booking seat"}, "id": "r1"}
-    model = ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "12C"])
-    graph = compacted(model=model, recall=True)
-    await go.invoke(graph, said("which seat?"))
-    (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
-    assert "seat 12C" in result.text
-    assert values(graph)["messages"][-1].text == "12C"
-
-
 async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     """Nothing is kept, and nothing is raised through the turn."""
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
@@ -129,14 +107,6 @@ async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     result = await go.invoke(graph, said("hello"), {"configurable": {}})
     assert result["messages"][-2].text.startswith("this conversation has no thread_id")
     assert result["messages"][-2].status == "error"
-
-
-async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
-    """By a result that says what to give."""
-    call = {"name": "recall", "args": {"query": " "}, "id": "r1"}
-    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True)
-    await go.invoke(graph, said("hello"))
-    assert "give a query" in values(graph)["messages"][-2].text
 
 
 @pytest.mark.parametrize("redact", [None, Redaction(hook=lambda text: text.replace("t1-7", "***"), store=True)])
@@ -158,12 +128,3 @@ def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     (unnamed,) = [m for m in values(plain)["messages"] if m.id == "result-1"]
     assert "recall" not in unnamed.text
     assert unnamed.additional_kwargs[MARK]["handle"] == name
-
-
-def test_the_tool_is_put_beside_a_list_of_tools() -> None:
-    """A node that was made already is left alone, and that is said."""
-    from langgraph.prebuilt import ToolNode  # noqa: PLC0415 - only here
-
-    with pytest.raises(SettingsError, match="as a list"):
-        agent(tools=ToolNode([]), recall=True)
-    assert CompactionSettings().recall is False

@@ -8,9 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Redaction
 from tests.fakes import ScriptedModel, texts
@@ -94,13 +92,6 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     assert NEEDLE not in repr(events(chunks))
     assert NEEDLE not in caplog.text
     assert standing(graph)["epoch"] >= 1
-
-
-async def test_the_model_itself_is_sent_the_conversation(go: Drive) -> None:
-    """Redaction is for those who are told about it, not for the agent's own model."""
-    model = calm()
-    await go.invoke(agent(model, redact=redact), said(f"I am {NEEDLE}"))
-    assert NEEDLE in texts(model.received[0])
 
 
 @pytest.mark.parametrize("store", [False, True])

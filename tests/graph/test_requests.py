@@ -1,22 +1,19 @@
 """What a person asks for by a run's input: in a graph of ours, in a parent, and in LangChain's agent."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.graph import CompactionState, CompactionThread, RequestError, as_node
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.compaction_request import CompactionRequest, RequestChannel
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
 from tests.graph.middleware import agents
-from tests.graph.test_embedding import World
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
 BEGINS = {"ours": "token_check", "langchain": "CompactionMiddleware.before_agent"}
@@ -43,15 +40,11 @@ def wish(**asked: Any) -> dict[str, Any]:
     ("asked", "says"),
     [
         ("compact", "is no request"),
-        ([], "is no request"),
         ({"focsu": "eggs"}, r"unknown keys 'focsu'.*'focus', 'full', 'undo'"),
         ({"undo": "last", "focus": "eggs"}, "one a run"),
-        ({"undo": "last", "release": True}, "one a run"),
         ({"release": False}, "under 'release': give true"),
         ({"memory": None}, "None under 'memory': give what CompactionThread.handoff returned there"),
-        ({"memory": {"pins": "all"}}, "under 'memory'"),
         ({"memory": {"pins": ["seen", 3]}}, "under 'memory'"),
-        ({"memory": {"goal": 3}}, "under 'memory'"),
         ({"memory": {"goals": "eggs"}}, "under 'memory'"),
     ],
 )
@@ -71,62 +64,6 @@ async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: 
     assert verdicts(graph) == []
 
 
-async def test_what_is_no_request_is_an_error_before_the_first_input(go: Drive, build: Any) -> None:
-    """The conversation begins with the next input."""
-    graph = build()
-    with pytest.raises(RequestError, match="unknown keys 'focsu'"):
-        await go.invoke(graph, {"messages": [], "compaction_request": {"focsu": "eggs"}})
-    assert not values(graph).get("messages")
-    assert "compaction_request" not in values(graph)
-    await go.invoke(graph, said("hello"))
-    assert [message.type for message in values(graph)["messages"]] == ["human", "ai"]
-
-
-async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, build: Any, kind: str) -> None:
-    """Nothing would hear it there: the error has the form that is heard, and the next input works."""
-    graph, wrong = build(), {"compaction": {"request": {"undo": "last"}}}
-    await go.invoke(graph, said("hello"))
-    if kind == "langchain":  # the channel is private there: LangGraph drops it from an input
-        await graph.aupdate_state(CONFIG, wrong)
-        wrong = {}
-    with pytest.raises(RequestError, match=r'"compaction_request": \{"focus"'):
-        await go.invoke(graph, {"messages": [], **wrong})
-    await go.invoke(graph, said("next"))
-    assert values(graph)["messages"][-1].type == "ai"
-
-
-async def test_what_is_no_request_to_an_agent_is_told_inside_a_parent(
-    go: Drive, build: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The parent goes on, its channel is empty again, and the next input is answered."""
-    parent = StateGraph(CompactionState)
-    parent.add_node("assistant", as_node(build()))
-    parent.add_edge(START, "assistant")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, said("hello"))
-    before = values(graph)["messages"]
-    await go.invoke(graph, wish(release=False))
-    assert standing(graph)["last"]["reason"] == "no_request"
-    assert "under 'release': give true" in standing(graph)["last"]["detail"]
-    assert "under 'release': give true" in caplog.text
-    assert "compaction_request" not in values(graph)
-    assert values(graph)["messages"] == before
-    await go.invoke(graph, said("next"))
-    assert values(graph)["messages"][-1].type == "ai"
-    assert len(values(graph)["messages"]) == len(before) + 2
-
-
-async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
-    """The parent goes on, and its channel is empty again."""
-    world = World("parent", model=ScriptedModel())
-    await go.invoke(world.graph, {**said("hello"), **wish(focsu="eggs"), "messages": said("hello")["messages"]})
-    assert standing(world.graph)["last"]["reason"] == "no_request"
-    assert standing(world.graph)["step"] == "end"
-    assert "unknown keys 'focsu'" in caplog.text
-    assert "compaction_request" not in values(world.graph)
-    assert world.messages[-1].type == "ai"
-
-
 async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: Any) -> None:
     """Before the check that hears it: the run that goes on fulfills it, once, and calls no model."""
     model = ScriptedModel()
@@ -143,43 +80,8 @@ async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: A
     assert verdicts(graph) == ["committed"]
 
 
-async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
-    """As an input's it is heard by the run that goes on; else by the next input's, which is answered, too."""
-    graph = build()
-    await go.invoke(graph, {"messages": rounds(5)})
-    await graph.aupdate_state(CONFIG, {"compaction_request": {"focus": "eggs"}}, as_node=START)
-    await go.invoke(graph, None)
-    assert verdicts(graph) == ["committed"]
-    await go.invoke(graph, {"messages": rounds(3, tag="more")})
-    await graph.aupdate_state(CONFIG, {"compaction_request": {}})
-    await go.invoke(graph, said("and now?"))
-    assert verdicts(graph) == ["committed", "committed"]
-    assert values(graph)["messages"][-1].type == "ai"
-    assert "compaction_request" not in values(graph)
-
-
-class Own(MessagesState):
-    """This state of a parent graph has a channel of its own with the package's channel name `compaction`."""
-
-    compaction: str
-    compaction_request: Annotated[CompactionRequest | None, RequestChannel]
-
-
-async def test_what_is_no_request_leaves_a_parents_own_channel_as_it_is(go: Drive, build: Any) -> None:
-    """With `persist="subgraph"`, the node writes only the parent's messages and clears the request."""
-    parent = StateGraph(Own)
-    parent.add_node("assistant", as_node(build(checkpointer=None), persist="subgraph"))
-    parent.add_edge(START, "assistant")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, {**said("hello"), "compaction": "of waste paper"})
-    before = values(graph)
-    await go.invoke(graph, wish(release=False))
-    assert values(graph) == before
-    assert before["compaction"] == "of waste paper"
-
-
-async def test_a_request_with_a_message(go: Drive, build: Any) -> None:
-    """The conversation is compacted first, then the message is answered."""
+async def test_a_request_with_a_message_or_written_to_the_state(go: Drive, build: Any) -> None:
+    """The conversation is compacted first; then what was said is answered."""
     model = ScriptedModel()
     graph = build(model)
     await go.invoke(graph, {"messages": rounds(5)})
@@ -187,39 +89,12 @@ async def test_a_request_with_a_message(go: Drive, build: Any) -> None:
     assert verdicts(graph) == ["committed"]
     assert model.received[-1][-1].id == "now"
     assert len(model.received[-1]) < 10
+    await go.invoke(graph, {"messages": rounds(3, tag="more")})
+    await graph.aupdate_state(CONFIG, {"compaction_request": {}})
+    await go.invoke(graph, said("and now?"))
+    assert verdicts(graph) == ["committed", "committed"]
+    assert values(graph)["messages"][-1].type == "ai"
     assert "compaction_request" not in values(graph)
-
-
-class Waits(AgentMiddleware[Any, Any]):
-    """Another middleware, whose node runs before ours."""
-
-    def before_agent(self, state: Any, runtime: Any) -> None:
-        """Take a step."""
-
-
-async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -> None:
-    """Its nodes run first, each a step of its own."""
-    graph = agents.agent(others=[Waits()])
-    await go.invoke(graph, {"messages": rounds(5)})
-    await go.invoke(graph, wish(focus="eggs"))
-    assert verdicts(graph) == ["committed"]
-
-
-@pytest.mark.parametrize("persist", ["parent", "subgraph"])
-async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -> None:
-    """Once: afterwards the parent's channel is empty."""
-    world = World("parent", model=ScriptedModel())
-    if persist == "subgraph":
-        builder = StateGraph(CompactionState)
-        builder.add_node("compact", as_node(world.inner, persist="subgraph"))
-        builder.add_edge(START, "compact")
-        world.graph = builder.compile(checkpointer=InMemorySaver())
-    await go.invoke(world.graph, {"messages": rounds(5)})
-    await go.invoke(world.graph, wish(focus="eggs"))
-    assert world.verdicts == ["committed"]
-    assert "compaction_request" not in values(world.graph)
-    await go.invoke(world.graph, said("next"))
-    assert world.verdicts == ["committed"]
 
 
 async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: Any) -> None:
@@ -240,40 +115,23 @@ async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: An
     assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
 
 
-@pytest.mark.parametrize("embedded", [False, True], ids=["alone", "as a node"])
-async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None:
+def test_a_sub_agent_in_a_tool_is_apart() -> None:
     """A plain tool that runs an agent with the middleware: neither sees the other's head, count, goal or request."""
     inner = agents.agent(ScriptedModel(replies=["forty-two"]), checkpointer=None)
     seen: list[Any] = []
 
     @tool
-    async def expert(question: str) -> str:
-        """Ask the expert."""
-        state = await inner.ainvoke({"messages": [*rounds(8, tag="own"), HumanMessage(question)]})
-        seen.append(state)
-        return str(state["messages"][-1].text)
-
-    @tool("expert")
-    def expert_now(question: str) -> str:
+    def expert(question: str) -> str:
         """Ask the expert."""
         state = inner.invoke({"messages": [*rounds(8, tag="own"), HumanMessage(question)]})
         seen.append(state)
         return str(state["messages"][-1].text)
 
-    asking = calls(("expert", {"question": "how much?"}))
-    model = ScriptedModel(replies=["ok", asking, "it is 42"])
-    chosen = expert if isinstance(go, harness.Asynchronous) else expert_now
-    outer = agents.agent(model, tools=[chosen], checkpointer=None if embedded else InMemorySaver())
-    graph = outer
-    if embedded:
-        builder = StateGraph(CompactionState)
-        builder.add_node("team", as_node(outer))
-        builder.add_edge(START, "team")
-        graph = builder.compile(checkpointer=InMemorySaver())
-    await go.invoke(graph, full("My goal is Hamburg."))
+    model = ScriptedModel(replies=["ok", calls(("expert", {"question": "how much?"})), "it is 42"])
+    graph = agents.agent(model, tools=[expert])
+    graph.invoke(full("My goal is Hamburg."), CONFIG)
     head = standing(graph)["head"]
-    assert standing(graph)["epoch"] == 1
-    await go.invoke(graph, said("ask"))
+    graph.invoke(said("ask"), CONFIG)
     assert [m.text for m in values(graph)["messages"] if isinstance(m, ToolMessage)] == ["forty-two"]
     assert (standing(graph)["head"], standing(graph)["epoch"]) == (head, 1)
     rows = records_of(inner).history(THREAD)

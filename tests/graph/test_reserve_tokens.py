@@ -1,16 +1,14 @@
 """The preset `reserve_tokens`: so many tokens stay free, and so many of the newest stay."""
 
 import pytest
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.graph import ContextExhaustedError
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.prompts import WORDINGS
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from tests.fakes import ScriptedModel
-from tests.graph.harness import Drive, agent, ledger, rounds, said, values, verdicts
+from tests.graph.harness import Drive, agent, rounds, values, verdicts
 
 TOLD = "## Goal\nA chart, {number}.\n## Progress\nIt is drawn.\n## Next steps\nShow it to the user."
 
@@ -48,19 +46,3 @@ async def test_an_update_prompt_brings_the_record_up_to_date(go: Drive) -> None:
     assert f"<earlier_record>\n{told(1)}\n</earlier_record>" in second
     assert sum(map(is_summary, values(graph)["messages"])) == 1
     assert verdicts(graph) == ["committed", "committed"]
-
-
-async def test_an_overflow_is_compacted_and_retried_once(go: Drive) -> None:
-    """The second one is an explicit error."""
-    overflow = ContextOverflowError("too long")
-    graph = agent(
-        ScriptedModel(replies=[overflow, overflow, "answer"]),
-        ScriptedModel(replies=[told(1)]),
-        preset="reserve_tokens",
-        triggers=RESERVE,
-    )
-    with pytest.raises(ContextExhaustedError):
-        await go.invoke(graph, {"messages": [*rounds(5), HumanMessage("now?", id="now")]})
-    assert [row.trigger for row in ledger(graph)] == ["overflow"]
-    await go.invoke(graph, said("again"))
-    assert values(graph)["messages"][-1].text == "answer"

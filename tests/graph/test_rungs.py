@@ -1,18 +1,15 @@
 """Which level follows which failure, and in which zone."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.selection import breaker
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     PROSE,
     SUMMARY,
-    WORDS,
     Drive,
     agent,
     calm,
@@ -22,7 +19,6 @@ from tests.graph.harness import (
     rounds,
     said,
     standing,
-    told,
     verdicts,
 )
 
@@ -86,27 +82,6 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: 
     assert standing(graph)["epoch"] == 1
 
 
-@pytest.mark.parametrize("case", FAILURES)
-async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) -> None:
-    """The turn goes to the model after one failure; the next turn takes the next level."""
-    reply, helps = FAILURES[case]
-    graph = agent(calm(), broken(reply), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
-    await go.invoke(graph, told())
-    assert strategies(graph) == [MODEL]
-    assert standing(graph)["level"] == (1 if helps else 2)
-
-
-@pytest.mark.parametrize(("over", "tried"), [(0, [MODEL]), (1, [MODEL, FIRST])])
-async def test_the_limit_itself_is_not_over_it(go: Drive, over: int, tried: list[str]) -> None:
-    """There a failed summary may wait for the next turn; with one token more, the next level follows at once."""
-    earlier = rounds(8)
-    question = HumanMessage(filler(1_000 + over - total(WORDS, [*earlier, HumanMessage("")])), id="question")
-    assert total(WORDS, [*earlier, question]) == 1_000 + over
-    graph = agent(calm(), broken(), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
-    await go.invoke(graph, {"messages": [*earlier, question]})
-    assert strategies(graph) == tried
-
-
 async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
     """Each model at its own level, then the extraction that needs none; its verdict says so."""
     models = [broken(), broken(), broken()]
@@ -115,21 +90,6 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
     assert strategies(graph) == [MODEL, FIRST, SECOND, DIGEST]
     assert [len(model.received) for model in models] == [3, 3, 3]
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
-
-
-async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
-    monkeypatch.setattr(breaker, "COOLDOWN_S", 0)
-    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()])
-    await go.invoke(graph, full())
-    for turn in range(3):
-        await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
-        await go.invoke(graph, said(f"more {turn}"))
-    pairs = Counter((row.base_fingerprint, row.strategy) for row in ledger(graph) if row.strategy)
-    assert len(pairs) >= 3
-    assert set(pairs.values()) == {1}
 
 
 async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
@@ -153,23 +113,3 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     assert strategies(graph) == [MODEL, FIRST, MODEL, FIRST]
     assert [len(model.received) for model in models] == [2, 2]
     assert set(verdicts(graph)) == {"failed_permanent"}
-
-
-async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
-    """The same summarizer is asked again, about less at once."""
-    summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])
-    graph = agent(calm(), summarizer, summary_retries=2)
-    await go.invoke(graph, over())
-    assert strategies(graph)[:2] == [MODEL, PIECES]
-
-
-async def test_deferred_never_reads_as_exhausted(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn whose compaction is held off is answered, and the ledger says why."""
-    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
-    graph = agent(ScriptedModel(), broken())
-    await go.invoke(graph, full())
-    assert [(row.verdict, row.reason) for row in ledger(graph)] == [
-        ("failed_permanent", "summary_exception:ValueError"),
-        ("deferred_cooldown", "failures"),
-    ]
-    assert standing(graph)["step"] == "end"

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,24 +14,18 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction import one_run_at_a_time
 from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, MemoryRunLeases, RunLease
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    CompactionThread,
-    ThreadBusyError,
-    create_compacting_agent,
-)
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.errors import TurnLostError
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, THREAD, Drive, said
+from tests.graph.harness import CONFIG, Drive, said
 
 WINDOW = CompactionSettings(context_window=128_000)
 NO_WAIT = {"turn_wait_s": 0.0}
@@ -100,56 +93,10 @@ async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: 
     ]
 
 
-def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
-    """LangGraph adds keys of a config that it does not know to "configurable"."""
-    errors: list[ThreadBusyError] = []
-
-    def reply(_: list[Any]) -> AIMessage:
-        try:
-            asyncio.run(graph.ainvoke(said("second"), {"thread_id": THREAD}, context=NO_WAIT))
-        except ThreadBusyError as error:
-            errors.append(error)
-        return AIMessage("ok")
-
-    def apart(messages: list[Any]) -> AIMessage:
-        found: list[AIMessage] = []
-        beside(lambda: found.append(reply(messages)), lambda: None).join()
-        return found[0]
-
-    graph = ours(ScriptedModel(replies=[apart, "ok"]))
-    graph.invoke(said("first"), {"thread_id": THREAD})
-    assert len(errors) == 1
-    assert inputs(graph) == ["first"]
-
-
 def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
-    """A graph without the middleware has no setting for the time that a run waits.
-
-    `one_run_at_a_time` therefore refuses such a graph.
-    """
-    with pytest.raises(TypeError) as raised:
+    """A graph without the middleware has no setting for the time that a run waits."""
+    with pytest.raises(TypeError, match="has no CompactionMiddleware"):
         one_run_at_a_time(create_agent(ScriptedModel(), checkpointer=InMemorySaver()))
-    assert str(raised.value) == (
-        "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
-        "CompactionMiddleware"
-    )
-
-
-def test_without_turns_the_input_is_lost() -> None:
-    """`turn_wait_s=None` is what every other checkpointed graph does."""
-
-    def reply(messages: list[Any]) -> AIMessage:
-        if messages[-1].text == "first":
-            beside(lambda: graph.invoke(said("second"), CONFIG), lambda: None).join()
-        return AIMessage("ok")
-
-    graph = create_compacting_agent(
-        ScriptedModel(replies=[reply]),
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=None),
-        checkpointer=InMemorySaver(),
-    )
-    graph.invoke(said("first"), CONFIG)
-    assert inputs(graph) == ["first"]
 
 
 @pytest.mark.parametrize("takes_turns", [False, True])
@@ -229,8 +176,6 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
         (SimpleNamespace(turn_wait_s=0.01), "0.01"),
         ({"turn_wait_s": 0}, "0"),
         ({"turn_wait_s": "soon"}, "0.02"),
-        ({"turn_wait_s": None}, "0.02"),
-        ({}, "0.02"),
         (None, "0.02"),
     ],
 )
@@ -335,90 +280,6 @@ class SlowModel(ScriptedModel):
         return self._generate(*given, **options)
 
 
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the threads whose leases were taken in memory."""
-    threads, take = list[str](), MemoryRunLeases.take
-
-    def noted(self: MemoryRunLeases, lease: Any) -> bool:
-        threads.append(lease.thread_id)
-        return take(self, lease)
-
-    monkeypatch.setattr(MemoryRunLeases, "take", noted)
-    return threads
-
-
-def test_which_runs_take_a_lease(taken: list[str]) -> None:
-    """One lease for a run, none for a run without a checkpointer or as a node of another graph."""
-    graph = ours(ScriptedModel())
-    for given in (said("1"), said("2")):
-        graph.invoke(given, CONFIG)
-    graph.copy(update={"name": "copy"}).with_config(tags=["x"]).invoke(said("3"), CONFIG)
-    graph.batch([said("4")], [CONFIG])
-    assert taken == ["thread"] * 4
-    taken.clear()
-    for saver in (None, False):
-        ours(ScriptedModel(), checkpointer=saver).invoke(said("1"))
-    parent = StateGraph(MessagesState).add_node("agent", ours(ScriptedModel(), checkpointer=None))
-    parent.add_edge(START, "agent").compile(checkpointer=InMemorySaver()).invoke(said("1"), CONFIG)
-    assert taken == []
-
-
-def test_agents_on_one_checkpointer_share_the_lease() -> None:
-    """An application may build an agent for each request; another checkpointer has other threads."""
-    saver = InMemorySaver()
-    first, second = ours(ScriptedModel(), checkpointer=saver), ours(ScriptedModel(), checkpointer=saver)
-    stream = first.stream(said("first"), CONFIG)
-    next(stream)
-    assert not is_free(second)
-    assert is_free(ours(ScriptedModel()))
-    stream.close()
-    assert is_free(second)
-
-
-def test_runs_that_wait_get_their_turn_in_order() -> None:
-    """Where one run follows the other at once, nobody who waits is passed over."""
-    leases, thread = MemoryRunLeases(), "thread"
-    first, second, third, last = (RunLease(thread) for _ in range(4))
-    assert leases.take(first)
-    assert not leases.take(second)
-    assert not leases.take(third)
-    leases.release(first)
-    assert not leases.take(last)
-    leases.release(third)  # it was canceled while it waited
-    assert leases.take(second)
-    leases.release(second)
-    assert leases.take(last)
-
-
-def test_a_run_that_waits_tries_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses grow from 5 ms to the longest pause of the leases, and the last one ends when the time is over.
-
-    A pause differs at random, so that runs that wait do not all try at once. The test takes the middle of the range.
-    """
-    leases, now, pauses, looks = MemoryRunLeases(), [0.0], list[float](), count()
-
-    def monotonic() -> float:
-        assert next(looks) < 20, "the run should have given up"
-        return now[0]
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        now[0] += seconds
-
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
-    monkeypatch.setattr(module, "random", SimpleNamespace(uniform=lambda low, high: (low + high) / 2))
-    other = RunLease(THREAD)
-    assert leases.take(other)
-    with (
-        pytest.raises(ThreadBusyError, match=r"for the 0\.1 s that"),
-        module.stored_turn(leases, THREAD, 0.1, "--wait"),
-    ):
-        pass
-    assert pauses == pytest.approx([0.005, 0.0075, 0.01125, 0.016875, 0.02, 0.02, 0.019375])
-    assert sum(pauses) == pytest.approx(0.1)
-
-
 class Losing(MemoryRunLeases):
     """Leases of which a run finds at its end that another one has taken its place, or that they cannot be reached."""
 
@@ -471,24 +332,12 @@ async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
         passed[0] = 0.0
 
 
-@pytest.mark.parametrize("build", [ours, langchains])
-async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> None:
-    """What ended the run is what its caller is told."""
-    graph = build(ScriptedModel(replies=[ConnectionError("down")]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "memory_leases", lambda _: Losing(lost=True))
-        with pytest.raises(ConnectionError, match="down"):
-            await go.invoke(graph, said("first"))
-
-
 def test_a_change_that_has_lost_its_lease_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither `update_state`, nor what the command line changes."""
-    graph, leases = ours(ScriptedModel()), Losing(lost=True)
-    monkeypatch.setattr(module, "memory_leases", lambda _: leases)
+    """As a run is not."""
+    graph = ours(ScriptedModel())
+    monkeypatch.setattr(module, "memory_leases", lambda _: Losing(lost=True))
     with pytest.raises(TurnLostError):
         graph.update_state(CONFIG, said("first"), as_node="model")
-    with pytest.raises(TurnLostError), module.stored_turn(leases, THREAD, 0, "--wait"):
-        pass
 
 
 @pytest.fixture
@@ -505,12 +354,13 @@ def savers(tmp_path: Path) -> Iterator[dict[str, Any]]:
             "official": {"checkpointer": official, "database": f"sqlite:///{tmp_path}/records.db"},
             "own": {"checkpointer": own},
             "memory": {"checkpointer": memory},
+            "langgraph's in memory": {"checkpointer": InMemorySaver()},
         }
 
 
-@pytest.mark.parametrize("name", ["official", "own", "memory"])
+@pytest.mark.parametrize("name", ["official", "own", "memory", "langgraph's in memory"])
 def test_the_lease_is_where_the_records_are(name: str, savers: dict[str, Any]) -> None:
-    """Two agents, as in two processes, that have only the database in common."""
+    """Two agents, as in two processes or built for two requests, that have only the checkpointer in common."""
     graph, other = (ours(ScriptedModel(), **savers[name]) for _ in range(2))
     stream = graph.stream(said("first"), CONFIG)
     next(stream)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from langgraph_compaction.graph.cli.options import preset_named, window_tokens
-from langgraph_compaction.graph.window_text import part_of, share, tokens_or_share, window_label
+from langgraph_compaction.graph.cli.options import window_tokens
+from langgraph_compaction.graph.window_text import part_of, tokens_or_share, window_label
 from langgraph_compaction.nodes import SettingsError
 
 
@@ -24,15 +24,6 @@ def test_other_texts_are_no_window(text: str) -> None:
         tokens_or_share(text)
 
 
-def test_a_share_is_above_nothing_and_at_most_the_whole() -> None:
-    """The text "1" means the whole window, and the error for a larger number shows how to write a share."""
-    assert [share(text) for text in ("25%", "0.25", "1", "100%")] == [0.25, 0.25, 1.0, 1.0]
-    for text in ("2", "101%"):
-        with pytest.raises(SettingsError) as raised:
-            share(text)
-        assert str(raised.value) == f"'{text}' is no share: write shares above 0 and up to 1, as 0.25 or 25%"
-
-
 def test_a_part_of_a_window_is_rounded_up_and_shown_as_it_was_written() -> None:
     """A share of a window is rounded up to whole tokens, and a number of tokens is the same for each window."""
     assert [part_of(text, 220) for text in ("25%", "0.251", "8_000")] == [55, 56, 8_000]
@@ -50,10 +41,3 @@ def test_a_share_is_taken_of_the_window_of_the_model() -> None:
     assert [window_tokens("500", known=known) for known in (None, 8_000)] == [500, 500]
     with pytest.raises(SettingsError, match="is a share"):
         window_tokens("25%", known=None)
-
-
-def test_a_misspelt_preset_is_a_usage_error_with_the_nearest_name() -> None:
-    """An existing name is returned as it is."""
-    assert preset_named("selective") == "selective"
-    with pytest.raises(SettingsError, match="selective"):
-        preset_named("selektive")

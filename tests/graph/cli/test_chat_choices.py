@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli.test_chat import STORY, full, heard, of_kind, talk
+from tests.graph.cli.test_chat import STORY, full, heard, of_kind
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,3 @@ def test_a_chat_that_moved_is_kept_as_the_new_thread_and_the_old_one_stays(tmp_p
     assert old[-1]["text"] == f"Bye. The conversation is kept as chat in {db}."
     new = heard("Hello.", args=[*args, "--thread", "chat-2"])
     assert "a summary of what came before) Hello." in of_kind(new, "answer")[0]["text"]
-
-
-def test_in_a_terminal_the_choices_are_the_prompt() -> None:
-    """A person sees what can be answered."""
-    output = talk(*full(), "no", f"Now {STORY}", "compact", args=["--confirm"]).output
-    assert "compact, drop_oldest, new_thread, raise> " in output
-    assert "The conversation is over the limit." in output
-
-
-def test_a_misspelt_choice_is_asked_again() -> None:
-    """It does not end the turn with an error."""
-    said = heard(*full(), "no", f"Now {STORY}", "drop oldest", "drop_oldest", "/status", args=["--confirm"])
-    assert [len(each["answers"]) for each in of_kind(said, "question")] == [3, 4, 4]
-    assert any("answer with one of the words in the prompt" in each["text"] for each in of_kind(said, "note"))
-    assert of_kind(said, "error") == []
-    assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"

@@ -5,13 +5,11 @@ import re
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.lab.demo import investigation
-from langgraph_compaction.graph.lab.demo.investigation import Investigation, problems
-from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS, RULE, decide
-from langgraph_compaction.nodes import rollback
+from langgraph_compaction.graph.lab.demo.investigation import problems
+from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS
 from tests.graph.cli.commanding import call
 
 
@@ -86,76 +84,3 @@ def test_a_database_that_cannot_be_used_is_named_in_one_line(db: str, said: str,
     assert said in shown
     assert len(shown.splitlines()) == 1
     assert "secret" not in shown
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"tool_calls": 59}, "59 tool calls"),
-        ({"tool_tokens": 299_999}, "299,999 tokens"),
-        ({"over_limit_requests": 1}, "1 requests were over"),
-        ({"lost_messages": 2}, "2 messages are lost"),
-        ({"in_order": False}, "order"),
-        ({"rollback": None}, "no rollback"),
-        ({"rollback": False}, "changed the conversation"),
-        ({"undone": {"missing": 1}}, "1 messages did not come back"),
-    ],
-)
-def test_every_promise_is_checked(whole: dict[str, Any], change: dict[str, Any], problem: str) -> None:
-    """Each figure that is out of bounds is a problem of its own."""
-    (said,) = problems({**whole, **change})
-    assert problem in said
-
-
-@pytest.mark.usefixtures("short")
-def test_a_rollback_that_changes_something_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison reads the checkpoints: a rollback that loses a message fails the command."""
-
-    def forgetful(turn: Any, _: Any) -> Any:
-        yield from ()
-        return turn.messages[1:]
-
-    monkeypatch.setattr(investigation, "FAIL_AFTER", 0)
-    assert "is identical" in call("demo", expect=1).output
-    monkeypatch.setattr(rollback, "_restored", forgetful)
-    shown = call("demo", expect=1).output
-    assert "is DIFFERENT" in shown
-    assert "the rollback changed the conversation" in shown
-
-
-@pytest.mark.usefixtures("short")
-def test_a_message_that_is_not_in_the_transcript_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check against the transcript is a real one: a transcript with a gap fails the command."""
-    read = Investigation.transcript
-    monkeypatch.setattr(Investigation, "transcript", lambda self: read(self)[1:])
-    assert "1 messages are lost" in call("demo", expect=1).output
-
-
-LISTING = "2 files match x\n9 matches, 1 parts: test/test_x.py\n2 matches, 3 parts: x.py"
-
-
-def answered(asked: AIMessage, result: str) -> list[BaseMessage]:
-    """Return a call with its result."""
-    return [asked, ToolMessage(result, tool_call_id=asked.tool_calls[0]["id"] or "")]
-
-
-def test_the_scripted_model_knows_what_its_request_holds_and_nothing_else() -> None:
-    """With the user's rule in view it leaves test modules out; without it, it reads them.
-
-    A result that was shortened before it was read is asked for again.
-    """
-    question: list[BaseMessage] = [HumanMessage("Which modules use `x`?")]
-    search = decide(question, "c1")
-    assert search.tool_calls[0]["args"] == {"pattern": "x"}
-    obeyed = decide([HumanMessage(RULE), *question, *answered(search, LISTING)], "c2")
-    forgot = decide([*question, *answered(search, LISTING)], "c2")
-    assert [call["args"] for one in (obeyed, forgot) for call in one.tool_calls] == [
-        {"path": "x.py", "part": 1},
-        {"path": "test/test_x.py", "part": 1},
-    ]
-    again = decide([*question, *answered(search, "2 files\n[TRUNCATED original~900 tokens]")], "c2")
-    assert again.tool_calls[0]["args"] == search.tool_calls[0]["args"]
-    done = decide(
-        [*question, *answered(AIMessage("Found: x.py (2)\nLeft: ", tool_calls=obeyed.tool_calls), "…")], "c3"
-    )
-    assert (done.text, done.tool_calls) == ("Found: x.py (2)", [])

@@ -1,6 +1,7 @@
 """The command `evaluate`: what it prints and writes, what it reads, and what it refuses."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.lab import compare
-from langgraph_compaction.graph.lab.comparison import run_of
 from langgraph_compaction.graph.lab.evaluation.scores import SAID
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
-from tests.graph.cli.replaying import one_line, run
+from tests.graph.cli.replaying import run
 
 FIELDS = {
     *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
@@ -73,20 +73,11 @@ def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_p
 
 
 def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
-    """A row a policy and window; beside no compaction at all, which is over the window and costs 1.
-
-    `faithful` quotes handles, whose random parts differ in length by some tokens from run to run.
-    """
+    """A row a policy and window; beside no compaction at all, which is over the window and costs 1."""
     found = rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8")
     names = ["faithful", "recent_rounds", "no compaction", "trim_messages", "random exchanges"]
     assert [(row["window"], row["policy"]) for row in found] == [(w, n) for w in (0.4, 0.8) for n in names]
     assert all(row.keys() >= ONLINE_FIELDS for row in found)
-    again = rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8")
-    for row, other in zip(found, again, strict=True):
-        near = {"tokens_sent", "prefix_reuse", "cost", "ci95", "course"} if row["policy"] == "faithful" else set()
-        assert {name: row[name] for name in row.keys() - near} == {name: other[name] for name in other.keys() - near}
-        assert other["cost"] == pytest.approx(row["cost"], rel=0.02)
-        assert other["tokens_sent"] == pytest.approx(row["tokens_sent"], rel=0.02)
     by = {(row["window"], row["policy"]): row for row in found}
     for window in (0.4, 0.8):
         whole = by[window, "no compaction"]
@@ -94,36 +85,6 @@ def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
         assert whole["over_window"] > by[window, "faithful"]["over_window"] == 0
         assert by[window, "faithful"]["tokens_sent"] < 1
     assert by[0.4, "faithful"]["compactions"] > by[0.8, "faithful"]["compactions"] > 0
-
-
-def test_json_says_what_the_figures_do_not_show(recorded: Path) -> None:
-    """In every row, whatever is measured."""
-    for args in (("--budget", "0.5"), ("--online",)):
-        assert {row["note"] for row in rows(recorded, "--preset", "faithful", *args)} == {SAID}
-
-
-def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
-    """It fits 80 columns, names the runs, and explains its columns."""
-    result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
-    assert result.exit_code == 0
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    words = " ".join(result.stdout.split())
-    assert SAID in words
-    assert "cap 50%: 1 runs, 1 cuts" in words
-    assert "policy recall bound 95 % calls used broken" in words
-    assert all(name in words for name in ("faithful", "random exchanges", "trim_messages", "95 %"))
-
-
-def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
-    """A table a window, in 80 columns with their headings; that a digest costs no call is said."""
-    result = evaluate(recorded, "--online", "--preset", "faithful", "--window", "0.4,0.8")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    words = " ".join(result.stdout.split())
-    assert SAID in words
-    assert "a summary nothing, as no model writes it" in words
-    assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
-    assert words.count("policy available 95 % calls times sent reused cost over") == 2
 
 
 def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
@@ -138,41 +99,23 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
 
 
-def test_the_variable_names_the_database_of_a_thread_alone(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where files are given, the threads of that database are not read."""
-    db = f"sqlite:///{tmp_path / 'kept.db'}"
-    assert run(recorded, "--db", db).exit_code == 0
-    monkeypatch.setenv("LANGGRAPH_COMPACTION_DATABASE_URL", db)
-    with SQLAlchemySaver.from_url(db) as saver:
-        (thread,) = saver.threads()
-    options = ("--preset", "faithful", "--budget", "0.5")
-    assert rows("--thread", thread, *options) == rows("--db", db, "--thread", thread, *options)
-    assert {row["runs"] for row in rows(recorded, *options)} == {1}
-    assert {row["runs"] for row in rows(recorded, "--thread", thread, *options)} == {2}
+def test_a_chart_without_matplotlib_is_told(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says how to install it, and which option to omit instead."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5", "--out", tmp_path / "a.svg", width=400)
+    assert result.exit_code != 0
+    assert "a chart needs matplotlib: " in result.stderr
+    assert "or leave out --out" in result.stderr
 
 
-def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> None:
-    """A run in a window of tokens is the run in the share that makes as many."""
-    (run_,) = [run_of(one) for one in read_recordings(recorded)]
-    tokens = run_.limit(0.5)
-    found = rows(recorded, "--online", "--preset", "recent_rounds", "--window", f"{tokens},50%")
-    assert [row["window"] for row in found[::4]] == [tokens, 0.5]
-    for row, other in zip(found[:4], found[4:], strict=True):
-        assert {**row, "window": 0.5} == other
-    table = evaluate(recorded, "--online", "--preset", "recent_rounds", "--window", str(tokens)).stdout
-    assert f"window {tokens:,} tokens: 1 runs" in " ".join(table.split())
-
-
-@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+@pytest.mark.parametrize("suffix", [".svg", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
     """With `--out`, the command draws retention against the budget, or with `--online` the course of the runs."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"chart{suffix}"
     assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--out", path).exit_code == 0
     drawn = path.read_bytes()
-    assert drawn.startswith({".svg": b"<?xml", ".png": b"\x89PNG", ".html": b"<!doctype html>"}[suffix])
+    assert drawn.startswith({".svg": b"<?xml", ".html": b"<!doctype html>"}[suffix])
     assert evaluate(recorded, "--online", "--preset", "faithful", "--out", path).exit_code == 0
     course = path.read_bytes()
     assert course[:5] == drawn[:5]
@@ -187,6 +130,8 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
         (("--thread", "a"), "--db URL, or LANGGRAPH_COMPACTION_DATABASE_URL"),
         (("{file}", "--online", "--window", "5"), "no room for a conversation: window 5, system prompt and tools"),
         (("nowhere.json",), "no such file"),
+        (("{file}", "--budget", "0.25,2"), "is no share"),
+        (("{file}", "--out", "a.pdf"), "is none of"),
         (("--db", "sqlite:///nowhere.db"), "there is no file nowhere.db"),
     ],
 )
@@ -194,23 +139,8 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     """And what to do instead."""
     result = evaluate(*(arg.format(file=recorded) for arg in args), width=400)
     assert result.exit_code == 2
-    assert said in one_line(result)
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--budget", "0.25,2"), "is no share"),
-        (("--online", "--window", "half"), "is neither a number of tokens nor a share"),
-        (("--out", "a.pdf"), "is none of"),
-    ],
-)
-def test_a_wrong_option_is_a_usage_error(recorded: Path, args: tuple[str, ...], said: str) -> None:
-    """That names it."""
-    result = evaluate(recorded, *args, width=200)
-    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
     assert said in result.stderr
-    assert args[-2] in result.stderr
 
 
 def test_the_same_comparison_in_python(recorded: Path) -> None:

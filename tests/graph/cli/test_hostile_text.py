@@ -13,10 +13,8 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.cli.main import COMMANDS, app, run
-from langgraph_compaction.graph.cli.output import Output, cells, words
 from langgraph_compaction.graph.control_characters import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
-from tests.graph.cli.commanding import COLORS
 from tests.graph.cli.replaying import READ, rounds, written
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -136,49 +134,6 @@ def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.
     said = capsys.readouterr().err
     assert "ValueError" in said
     assert FORBIDDEN.findall(said) == []
-
-
-def test_a_console_prints_words_as_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a terminal with colors, the console adds no color to numbers and names.
-
-    The console prints markup and the names of emoji as they are written, and prints each table cell on one line.
-    """
-    for name, value in COLORS.items():
-        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    said = "[bold]42[/bold] of 'x' :smile: http://x.example/ True\x1b[2J"
-    shown = said.replace("\x1b", "\\x1b")
-    console = Output()
-    console.print(said, width=200)
-    console.print(words(said, "red"), width=200)
-    for cell in cells(None, 12_345, f"{said}\n", True, 0):
-        console.print(cell, width=200)
-    red = f"\x1b[31m{shown}\x1b[0m"
-    assert capsys.readouterr().out.splitlines() == [shown, red, "", "12,345", f"{shown}\\n", "1", "0"]
-
-
-def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is printed on it, as text or as a part of something else."""
-    from rich.table import Table  # noqa: PLC0415 - of this test alone
-    from rich.text import Text  # noqa: PLC0415 - the same
-
-    table = Table(title=EVIL)
-    table.add_column(EVIL)
-    table.add_row(EVIL)
-    for one in (EVIL, Text(EVIL), table):
-        Output().print(one, width=200)
-    said = capsys.readouterr().out
-    assert FORBIDDEN.findall(said) == []
-    assert said.count("[bold red]markup[/]") >= 3
-
-
-def test_a_console_keeps_its_own_control_sequences() -> None:
-    """Those that rich itself makes, such as the move of the cursor that redraws a line."""
-    from rich.control import Control  # noqa: PLC0415 - of this test alone
-
-    console = Output()
-    assert [segment.text for segment in console.render(Control.home(), console.options)] == ["\x1b[H"]
 
 
 @pytest.mark.parametrize(

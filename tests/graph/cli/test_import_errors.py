@@ -1,5 +1,4 @@
 import sys
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from langgraph_compaction.checkpoint import DatabaseError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
-from langgraph_compaction.checkpoint.maintenance.import_sources import Source, SourceError, open_source
-from tests.graph.cli.foreign import OFFICIAL, changed
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from tests.graph.cli.foreign import OFFICIAL
 from tests.graph.cli.importing import imported, refused, run
-
-Make = Callable[[str], str]
 
 
 def test_the_source_is_only_read(source: str, target: str) -> None:
@@ -24,13 +19,6 @@ def test_the_source_is_only_read(source: str, target: str) -> None:
     before = sha256(path.read_bytes()).digest()
     imported(source, target)
     assert sha256(path.read_bytes()).digest() == before
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_nothing_can_be_written_through_a_source(foreign_url: Make, kind: str) -> None:
-    """The database itself refuses it."""
-    with open_source(foreign_url(kind)) as opened, pytest.raises(Exception, match=r"read.?only"):
-        opened._saver.delete_thread("talk")
 
 
 class _Rot13:
@@ -62,30 +50,6 @@ def test_what_is_encrypted_or_pickled_is_not_read(tmp_path: Path, target: str, s
         saver.put({"configurable": {"thread_id": "odd", "checkpoint_ns": ""}}, checkpoint, {}, {})
     (failed,) = imported(source, target, code=1)["failed"]
     assert told in failed["reason"]
-
-
-def test_a_source_that_changes_under_the_reader_is_told(
-    source: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A write or a deletion between two queries fails that checkpoint; a source that is gone ends the import."""
-    with open_source(source) as opened, SQLAlchemySaver.from_url(target) as saver:
-        saver.setup()
-        places = Source._write_places
-        with monkeypatch.context() as patched:
-            patched.setattr(Source, "_write_places", lambda *place: places(*place)[1:])
-            events = list(import_checkpoints(opened, saver, threads=["talk"]))
-            assert [event.problem for event in events if event.problem] == [
-                "the checkpoint was written to while it was read: run the import again"
-            ]
-        (namespace, first), *_ = opened.ids("talk")
-        changed(source, "DELETE FROM checkpoints WHERE checkpoint_id = ?", first)
-        with pytest.raises(SourceError, match="the checkpoint was deleted while the import ran"):
-            opened.read("talk", namespace, first)
-        changed(source, "DROP TABLE checkpoints")
-        with pytest.raises(DatabaseError, match="no such table"):
-            opened.read("talk", namespace, first)
-        with pytest.raises(DatabaseError, match="no such table"):
-            list(import_checkpoints(opened, saver))
 
 
 def test_ctrl_c_says_that_it_can_go_on(source: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,21 +94,19 @@ def test_what_cannot_be_imported_is_told_in_one_line(tmp_path: Path, source: str
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.db", "text.db"]
 
 
-@pytest.mark.parametrize("package", ["sqlite", "postgres"])
 def test_a_missing_package_is_named_with_the_way_to_get_it(
-    foreign_url: Make, target: str, package: str, monkeypatch: pytest.MonkeyPatch
+    source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The readers are an optional extra."""
-    monkeypatch.setitem(sys.modules, f"langgraph.checkpoint.{package}", None)
-    url = foreign_url({"postgres": "postgresql"}.get(package, package))
-    line = refused(url, target)
-    assert f"'langgraph.checkpoint.{package}' is missing" in line
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite", None)
+    line = refused(source, target)
+    assert "'langgraph.checkpoint.sqlite' is missing" in line
     assert "pip install '.[import]' in the project's folder" in line
 
 
 @pytest.mark.parametrize(
     ("allow", "told"),
-    [("nonsense", "nonsense"), ("no.such:Class", "no.such"), ("json:Nothing", "Nothing"), ("json:loads", "no class")],
+    [("nonsense", "nonsense"), ("no.such:Class", "no.such"), ("json:loads", "no class")],
 )
 def test_an_allowed_class_must_be_there(source: str, target: str, allow: str, told: str) -> None:
     """A name that cannot be imported, or is no class, is told before anything is opened."""

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from langchain_core.messages import HumanMessage
@@ -9,8 +8,6 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import OFFICIAL, changed, config
 from tests.graph.cli.importing import imported
-
-Make = Callable[[str], str]
 
 
 def test_checkpoints_of_2024_come_with_their_pending_sends(tmp_path: Path, target: str) -> None:

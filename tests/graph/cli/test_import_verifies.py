@@ -1,19 +1,12 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple, get_checkpoint_id
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
-from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import OFFICIAL, changed, config, said, state_of
 from tests.graph.cli.importing import imported, told_in_list
-
-Make = Callable[[str], str]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -126,29 +119,3 @@ def test_a_pruned_thread_is_not_filled_up_again(source: str, target: str) -> Non
     )
     with SQLAlchemySaver.from_url(target) as saver:
         assert saver.get_tuple(config("talk")).checkpoint["id"] == head
-
-
-def test_a_target_that_goes_on_from_another_checkpoint_is_told(source: str, target: str) -> None:
-    """The newest checkpoint of every namespace is asked for as a graph asks for it."""
-
-    class Backwards(SQLAlchemySaver):
-        """A saver that takes the oldest for the newest."""
-
-        def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-            return super().get_tuple(config) if get_checkpoint_id(config) else [*self.list(config)][-1]
-
-    with open_source(source) as opened, Backwards.from_url(target) as saver:
-        saver.setup()
-        events = list(import_checkpoints(opened, saver, threads=["talk"]))
-    (failed,) = (event for event in events if event.problem)
-    assert failed.problem == "the target has another one as the newest of its namespace"
-
-
-def test_a_damaged_target_is_told(source: str, target: str) -> None:
-    """What cannot be read back is listed, and other threads are compared all the same."""
-    figures = imported(source, target)
-    first = "(SELECT min(id) FROM compaction_checkpoint)"
-    changed(target, f"UPDATE compaction_checkpoint SET body = x'00' WHERE id = {first}")  # noqa: S608 - no input
-    again = imported(source, target, code=1)
-    assert 0 < again["verified"] < figures["checkpoints"]
-    assert all("the target cannot be read: " in failed["reason"] for failed in again["failed"])

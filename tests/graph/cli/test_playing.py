@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.graph.lab.replay.recorded_model import Playback, RecordingEndedError
-from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired, schema_tokens
+from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
-from langgraph_compaction.nodes.gate.reply_checks import Reply
-from tests.fakes import ReplyingSummarizer
 from tests.graph.cli.replaying import READ
-from tests.histories import asks, result, text_rounds, user
+from tests.histories import asks, result, user
 from tests.recount import unpaired
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
@@ -40,34 +37,6 @@ def test_a_request_is_paired_by_position(name: str) -> None:
     """A request is valid where each call is answered directly behind its message; the recount agrees."""
     messages, valid = REQUESTS[name]
     assert is_paired(messages) == valid == (unpaired(to_openai(messages)) == [])
-
-
-def test_a_recorded_tool_without_a_schema_takes_no_arguments() -> None:
-    """A provider refuses a schema that is no object."""
-    tools = Playback(Recording(name="r", messages=[], tools=[{"function": {"name": "now"}}])).tools()
-    assert tools.tools_by_name["now"].tool_call_schema == {"type": "object", "properties": {}}
-
-
-def test_an_answer_that_nobody_asks_for_is_said_all_the_same() -> None:
-    """It is handed over with the results behind it, as copies; then the person speaks, and then nothing is left."""
-    messages = (user("u"), asks("a"), result("a"), user("v"))
-    playback = Playback(Recording(name="r", messages=messages))
-    assert playback.inputs() == [messages[0]]
-    said = playback.unasked()
-    assert said == [messages[1], messages[2]]
-    assert said[0] is not messages[1]
-    assert playback.inputs() == [messages[3]]
-    assert playback.over
-    with pytest.raises(RecordingEndedError):
-        playback.answer()
-
-
-def test_what_a_graph_writes_on_its_input_stays_off_the_recording() -> None:
-    """Inputs are copies: a recording can be played again."""
-    messages = (HumanMessage("u"),)
-    playback = Playback(Recording(name="r", messages=messages))
-    playback.inputs()[0].id = "given"
-    assert messages[0].id is None
 
 
 def told(count: int, words: int) -> tuple[AnyMessage, ...]:
@@ -98,8 +67,6 @@ SIZES = (15, 65, 81, 131, 147, 197)
 The system prompt and the first question take 15 tokens. Each call with its result adds 50 tokens, and each answer
 with the next question adds 16 tokens.
 """
-ANSWERS = (6, 8) * 3
-"""These are the sizes of the model's answers in `told(3, 40)`: the number of words, and 4 for each message."""
 
 
 @pytest.mark.parametrize(("tools", "schema"), [((), 0), ((READ,), 10)], ids=["no tools", "a tool of ten words"])
@@ -136,65 +103,6 @@ def test_a_conversation_as_large_as_the_window_is_reported_whole(
     assert sent == [{**about, "request": n, "messages": messages} for n, messages in enumerate(expected, 1)]
 
 
-def test_a_request_over_the_limit_is_counted(player: Callable[..., Player]) -> None:
-    """The report counts two requests over the limit, and omits the request that is exactly as large as the limit."""
-    played = player(Recording(name="r", messages=told(3, 40)), window="1000")
-    played.report.limit = 131
-    report = played.play()
-    assert (report.over_window_requests, report.flawless) == (2, False)
-
-
-@pytest.mark.parametrize("bias", [1.0, 1.5, 2.0])
-def test_the_model_reports_usage_in_the_tokens_of_a_provider(player: Callable[..., Player], bias: float) -> None:
-    """The factor does not change the limit, the trigger and the sizes in the report."""
-    states: list[dict[str, Any]] = []
-    recording = Recording(name="r", messages=told(3, 40))
-    report = player(recording, states.append, window="1000", bias=bias).play()
-    answers = [one.model_dump()["usage_metadata"] for one in states[-1]["messages"] if isinstance(one, AIMessage)]
-    for part, sizes in (("input_tokens", SIZES), ("output_tokens", ANSWERS)):
-        assert [one[part] for one in answers] == pytest.approx([bias * size for size in sizes], abs=0.5)
-    assert all(one["total_tokens"] == one["input_tokens"] + one["output_tokens"] for one in answers)
-    assert (report.limit, report.trigger, tuple(report.sizes)) == (1000, 800, SIZES)
-
-
-def test_a_provider_that_counts_otherwise_gets_no_request_over_the_limit(player: Callable[..., Player]) -> None:
-    """No request of a long turn exceeds the limit if the provider counts twice as many tokens."""
-    messages: list[AnyMessage] = [SystemMessage("You read files."), HumanMessage("Go.")]
-    for number in range(6):
-        messages += [asks(f"c{number}", path=f"file-{number}.txt"), result(f"c{number}", "word " * 40)]
-    messages.append(AIMessage("done"))
-    report = player(Recording(name="r", messages=tuple(messages)), window="200", bias=2.0).play()
-    assert (report.requests, report.turns, report.lost_messages, report.flawless) == (7, 1, 0, True)
-    assert report.committed >= 1
-    assert report.sizes[:3] == [12, 62, 112]
-    assert report.max_request_tokens <= report.limit == 200
-
-
-def test_the_factor_counts_from_the_first_request_on(player: Callable[..., Player]) -> None:
-    """The graph refuses an input over the limit before the model reports any usage, with and without the factor."""
-    messages = (user("word " * 296), AIMessage("a"), user("b"), AIMessage("c"), user("d"), AIMessage("e"))
-    for bias in (1.0, 2.0):
-        report = player(Recording(name="r", messages=messages), window="200", bias=bias).play()
-        assert (report.turns, report.refused_turns, report.over_window_requests) == (3, 1, 0)
-
-
-def test_nothing_is_asked_or_prepared_ahead(player: Callable[..., Player]) -> None:
-    """The summarizer is called only in the turn that needs the summary.
-
-    The player ignores the settings `require_confirmation` and `summary_ahead`.
-    """
-    for asks_first in (False, True):
-        summarizer = ReplyingSummarizer(Reply(content="<summary>They talked about files.</summary>"))
-        settings = CompactionSettings(require_confirmation=asks_first, summary_ahead=True)
-        played = player(
-            Recording(name="r", messages=told(8, 40)), window="50%", summarizer=summarizer, settings=settings
-        )
-        report = played.play()
-        assert {(row.verdict, row.summary_calls) for row in report.attempts} == {("committed", 1)}
-        assert len(summarizer.requests) == report.committed > 2
-        assert report.asks == asks_first
-
-
 def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[..., Player]) -> None:
     """The recorded answer replaces the graph's own answer to the refused input, and the conversation continues."""
     refused = HumanMessage("and so on " * 300)
@@ -209,21 +117,6 @@ def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[...
     report = played.report
     assert (report.turns, report.requests, report.refused_turns, report.lost_messages) == (3, 4, 1, 0)
     assert (report.messages, report.rounds) == (9, 3)
-
-
-def test_the_recorded_answer_stands_also_where_the_model_cannot_be_asked(player: Callable[..., Player]) -> None:
-    """If the notice about a refused input exceeds the limit too, the graph does not call the model.
-
-    The player then adds the recorded answer to the thread.
-    """
-    said: tuple[AnyMessage, ...] = (HumanMessage("go"), AIMessage("ok"), HumanMessage("and so on " * 300))
-    said += (asks("c"), result("c", "x y"), AIMessage("done"), HumanMessage("next"), AIMessage("fine"))
-    played = player(Recording(name="r", messages=said), window="30")
-    assert list(played.steps()) == [2, 3, 5, 6, 8]
-    report = played.report
-    assert report.sizes == [5, 5]
-    assert (report.turns, report.refused_turns, report.lost_messages, report.flawless) == (3, 1, 0, True)
-    assert (report.messages, report.rounds) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -250,20 +143,3 @@ def test_a_result_that_no_call_waits_for_is_said_with_the_next_input(
     messages.insert(after, stray)
     assert to_openai(states[-1]["messages"]) == to_openai(messages)
     assert (report.turns, report.lost_messages, report.invalid_requests) == (2, 0, 0)
-
-
-def test_schemas_are_counted_as_they_are_sent() -> None:
-    """The tool schemas count as one JSON text without escaped letters, and an empty list of schemas has no tokens."""
-    letters = TextCounter("letters", len)
-    assert schema_tokens([{"name": "lösen"}, {"name": "b"}], letters) == len('[{"name": "lösen"}, {"name": "b"}]')
-    assert schema_tokens([], letters) == 0
-
-
-def test_in_memory_a_replay_saves_one_checkpoint_a_turn() -> None:
-    """A checkpoint for each step would take longer, and nobody can inspect a database in memory later."""
-    recording = Recording(name="r", messages=tuple(text_rounds(3)))
-    with Database.open("memory") as database:
-        database.setup()
-        player = Player(recording, Options(window="1000", database=database, counter=WORDS))
-        assert player.play().turns == 3
-        assert len(list(SQLAlchemySaver(database).list(player.config))) == 3

@@ -4,17 +4,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    SQLAlchemySaver,
-)
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.graph.cli.commanding import call, lines
-from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger, said
+from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger
 
 FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
 
@@ -55,42 +49,9 @@ def test_it_is_found_by_its_handle_and_in_a_compaction(graph: Any, db: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("when", "found"),
-    [
-        (("--since", "2020-01-31"), True),
-        (("--since", "2020-01-31", "--until", "2999-01-01T12:00:00"), True),
-        (("--until", "2020-01-31"), False),
-        (("--since", "2999-01-01"), False),
-    ],
-)
-@pytest.mark.usefixtures("graph")
-def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool) -> None:
-    """The time at which it left the view."""
-    assert bool(lines("recall", THREAD, "ZK-4471", "--db", db, *when)) is found
-    assert (NOTHING not in call("recall", THREAD, "ZK-4471", "--db", db, *when).stdout) is found
-
-
-@pytest.mark.usefixtures("graph")
-def test_a_speaker_narrows_what_is_found(db: str) -> None:
-    """The user named the booking, and the assistant did not."""
-    assert lines("recall", THREAD, "ZK-4471", "--speaker", "user", "--db", db)[0]["id"] == "fact"
-    others = lines("recall", THREAD, "ZK-4471", "--speaker", "assistant", "--db", db)
-    assert (others[0]["id"], "fact" in [one["id"] for one in others]) == ("noted", False)
-
-
-@pytest.mark.usefixtures("graph")
-def test_the_answer_keeps_its_size(db: str) -> None:
-    """The parts that hold the words are what is shown."""
-    told = call("recall", THREAD, "seat", "12C", "--max-tokens", "150", "--db", db).stdout
-    assert "seat 12C" in told
-    assert tiktoken_counter().text(told.rstrip("\n")) <= 150
-
-
-@pytest.mark.parametrize(
     ("words", "code", "told"),
     [
         ((THREAD,), 2, "give a query"),
-        ((THREAD, "  "), 2, "give a query"),
         (("nobody", "x"), 2, "there is no thread 'nobody'"),
         ((THREAD, "x", "--since", "soon"), 2, "--since"),
         ((THREAD, "x", "--max-tokens", "0"), 2, "--max-tokens"),
@@ -100,10 +61,3 @@ def test_the_answer_keeps_its_size(db: str) -> None:
 def test_what_cannot_be_looked_for_says_so(db: str, words: tuple[str, ...], code: int, told: str) -> None:
     """Nothing asked, no such thread, no such time, no room."""
     assert told in call("recall", *words, "--db", db, expect=code).stderr
-
-
-def test_a_thread_without_an_archive_has_nothing(graph: Any, db: str) -> None:
-    """It is said in a sentence; as JSON there is no line."""
-    graph.invoke(said("hello"), {"configurable": {"thread_id": "short"}})
-    assert NOTHING in call("recall", "short", "hello", "--db", db).stdout
-    assert lines("recall", "short", "hello", "--db", db) == []

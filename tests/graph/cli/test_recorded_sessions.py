@@ -33,41 +33,6 @@ def pi(role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"type": "message", "timestamp": "t", "message": {"role": role, "content": content, **more}}
 
 
-def pi_usage(*counts: int) -> dict[str, Any]:
-    """Return usage as pi writes it: input, cache read, cache write, output."""
-    return dict(zip(("input", "cacheRead", "cacheWrite", "output"), counts, strict=True))
-
-
-def test_a_pi_session_keeps_its_defects_and_its_usage(tmp_path: Path) -> None:
-    """Aborted empty turns, unanswered calls and error results stay; usage adds up, and zero is none."""
-    calls = [{"type": "toolCall", "id": key, "name": "bash", "arguments": {"n": key}} for key in ("a", "b")]
-    log = [
-        {"type": "session", "id": "s"},
-        pi("user", [{"type": "text", "text": "/mode"}]),
-        pi("assistant", [], usage=pi_usage(0, 0, 0, 0), stopReason="aborted"),
-        {"type": "model_change", "modelId": "m"},
-        {"type": "custom", "data": {"shown": True}},
-        pi("user", "plain"),
-        pi("assistant", [{"type": "text", "text": "go"}, *calls], usage=pi_usage(1, 20, 300, 4000)),
-        pi("toolResult", [{"type": "text", "text": "bad"}], toolCallId="a", toolName="bash", isError=True),
-        pi("user", [{"type": "text", "text": "continue"}]),
-    ]
-    read = read_one(tmp_path, log)
-    assert said(read.messages) == [
-        ("human", "/mode"),
-        ("ai", ""),
-        ("human", "plain"),
-        ("ai", "go"),
-        ("tool", "bad"),
-        ("human", "continue"),
-    ]
-    assert call_ids(read.messages[3]) == ["a", "b"]
-    result = read.messages[4]
-    assert isinstance(result, ToolMessage)
-    assert (result.tool_call_id, result.name, result.status) == ("a", "bash", "error")
-    assert read.usage == {3: 4321}
-
-
 def test_pi_blocks_become_content_blocks(tmp_path: Path) -> None:
     """Thinking, several texts and images stay apart, in their order."""
     blocks = [
@@ -101,45 +66,6 @@ def from_model(call_id: str, response: str = "r1", ids: tuple[str, ...] = ()) ->
     choice = {"message": {"role": "assistant", "content": f"I run {response}", "tool_calls": calls}}
     answer = {"id": response, "choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 3}}
     return {"tool_call_metadata": {"function_name": "run", "tool_call_id": call_id, "model_response": answer}}
-
-
-def test_an_openhands_run_reads_as_the_model_saw_it(tmp_path: Path) -> None:
-    """Prompt and tools, user, responses, results, errors; what was never sent is left out."""
-    schema = {"type": "function", "function": {"name": "run"}}
-    history = [
-        observed(-1, "agent_state_changed", "loading"),
-        action(0, "system", content="prompt", tools=[schema]),
-        action(1, "message", "user", content="fix it", image_urls=None),
-        action(2, "recall", "user", query="fix it"),
-        observed(3, "recall", "Added workspace context", cause=2),
-        {**action(4, "run", thought="I run r1"), **from_model("a")},
-        observed(5, "run", "out", cause=4, **from_model("a")),
-        observed(6, "error", "no such command"),
-        {**action(7, "run"), **from_model("b", "r2")},
-        observed(8, "error", "broken pipe", cause=7, **from_model("b", "r2")),
-        {**action(9, "finish"), **from_model("c", "r3")},
-    ]
-    read = read_one(tmp_path, [{"instance_id": "repo-1", "history": history}])
-    assert read.name == "log#repo-1"
-    assert read.tools == (schema,)
-    assert said(read.messages) == [
-        ("system", "prompt"),
-        ("human", "fix it"),
-        ("ai", "I run r1"),
-        ("tool", "out"),
-        ("human", "no such command"),
-        ("ai", "I run r2"),
-        ("tool", "broken pipe"),
-        ("ai", "I run r3"),
-    ]
-    assert read.messages[4].additional_kwargs == {"compaction": {"is_meta": True}}
-    assert [call_ids(read.messages[index]) for index in (2, 5, 7)] == [["a"], ["b"], ["c"]]
-    results = [message for message in read.messages if isinstance(message, ToolMessage)]
-    assert [(one.tool_call_id, one.name, one.status) for one in results] == [
-        ("a", "run", "success"),
-        ("b", "run", "error"),
-    ]
-    assert read.usage == {2: 13, 5: 13, 7: 13}
 
 
 def test_a_response_with_several_calls_is_said_once(tmp_path: Path) -> None:
@@ -178,49 +104,3 @@ def test_actions_without_a_recorded_response_become_calls_answered_by_cause(tmp_
     assert read[0].tool_calls[0]["args"] == {"command": "ls"}
     assert isinstance(read[1], ToolMessage)
     assert [read[1].tool_call_id] == call_ids(read[0]) == ["event-1"]
-
-
-def test_an_openhands_log_of_one_kind_of_event_is_recognized(tmp_path: Path) -> None:
-    """A log that contains only actions or only observations is recognized as an OpenHands log.
-
-    An observation without content that answers no action adds no message.
-    """
-    assert said(read_one(tmp_path, [action(1, "message", "user", content="go")]).messages) == [("human", "go")]
-    log = [observed(2, "error", "no disk"), observed(3, "run", "")]
-    assert said(read_one(tmp_path, log).messages) == [("human", "no disk")]
-
-
-def test_images_of_an_openhands_message_are_parts(tmp_path: Path) -> None:
-    """The image parts follow the text part of the message, as in the format of OpenAI's chat API."""
-    log = [action(1, "message", "user", content="see", image_urls=["data:x", "data:y"])]
-    text = {"type": "text", "text": "see"}
-    images = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:x", "data:y")]
-    assert said(read_one(tmp_path, log).messages) == [("human", [text, *images])]
-
-
-def test_an_action_whose_response_was_not_kept_is_its_call(tmp_path: Path) -> None:
-    """An action without a recorded response of the model becomes a call with the id in the action's metadata.
-
-    An observation without a cause is not the result of an action without an id.
-    """
-    metadata = {"function_name": "run", "tool_call_id": "a", "model_response": {"id": "r", "choices": []}}
-    log = [
-        {**action(1, "run", thought="try", command="ls"), "tool_call_metadata": metadata},
-        observed(2, "run", "a b", cause=1),
-        {"source": "agent", "action": "think", "args": {}},
-        observed(4, "run", "who asked?"),
-        {**action(5, "run", "user", command="cd Müll"), "message": None},
-    ]
-    read = read_one(tmp_path, log).messages
-    assert said(read) == [
-        ("ai", "try"),
-        ("tool", "a b"),
-        ("ai", ""),
-        ("human", "who asked?"),
-        ("human", '{"command": "cd Müll"}'),
-    ]
-    assert isinstance(read[0], AIMessage)
-    (call,) = read[0].tool_calls
-    assert (call["id"], call["name"], call["args"]) == ("a", "run", {"command": "ls"})
-    assert isinstance(read[1], ToolMessage)
-    assert read[1].tool_call_id == "a"

@@ -7,7 +7,6 @@ import pytest
 from langgraph_compaction.graph.lab.recordings import RecordingError, read_recordings
 
 NO_ID = '[{"role": "assistant", "tool_calls": [{"id": null, "function": {"name": "f", "arguments": "{}"}}]}]'
-NO_NAME = '[{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "", "arguments": "{}"}}]}]'
 PI = '{"type": "message", "message": '
 
 
@@ -15,50 +14,33 @@ PI = '{"type": "message", "message": '
     ("content", "parts"),
     [
         ("", ["is empty", "expected OpenAI chat"]),
-        (" \n ", ["is empty"]),
         ("role: user", ["not JSON", "line 1 column 1"]),
         ("42", ["a number is not a message"]),
         ("[]", ["holds no messages"]),
-        ('{"messages": []}', ["holds no messages"]),
-        ('{"type": "session"}', ["holds no messages"]),
         ('{"rows": [1]}', ["an object with 'rows' is not a message", "a pi session"]),
-        ("[1, 2]", ["entry 1", "a number is not a message"]),
         ("[" * 100_000, ["not JSON", "nested too deeply"]),
         ('{"messages": {"a": 1}}', ["messages is an object with 'a'", "expected a list"]),
         ('{"role": "user", "content": "a"}\n{"role": ', ["line 2", "not JSON", "one JSON value per line"]),
-        ('{"role": "user", "content": "a"}\n\n{"content": "b"}', ["line 3", "a message without role"]),
         ('[{"role": "user", "content": "a"}, {"content": "b"}]', ["entry 2", "a message without role"]),
         ('{"messages": [{"role": "user"}, 7]}', ["message 2", "a message is a number"]),
-        ('[{"messages": [{"role": "user"}]}, {"x": 1}]', ["entry 2", "'x' among conversations"]),
         (
             '[{"task_id": 0, "traj": [{"role": "robot"}]}]',
             ["entry 1, message 1", "role 'robot'", "assistant"],
         ),
         ('[{"role": "user", "content": 5}]', ["content is a number", "expected text, a list of parts"]),
         ('[{"role": "user", "content": [{"type": "text"}]}]', ["a text part without text", "found null"]),
-        ('[{"role": "user", "content": [3]}]', ["a part of the content is a number"]),
-        ('[{"role": "user", "content": "a", "name": 5}]', ["name is a number", "expected a string"]),
         ('{"messages": [{"role": "user"}], "tools": [1]}', ["a tool schema is a number"]),
-        ('[{"type": "ai", "content": "", "usage_metadata": {"input_tokens": "9"}}]', ["text in usage"]),
         ('[{"role": "tool", "content": "r"}]', ["no tool_call_id", "found null"]),
-        ('[{"role": "assistant", "tool_calls": 1}]', ["tool_calls is a number", "expected a list"]),
         ('[{"role": "assistant", "tool_calls": [1]}]', ["a tool call is a number"]),
         (
             NO_ID,
             ["no id in a tool call"],
         ),
         (
-            NO_NAME,
-            ["no name in a tool call"],
-        ),
-        (
             '[{"type": "remove", "data": {"content": ""}}]',
             ["a message of type 'remove'", "expected human, ai"],
         ),
         ('[{"lc": 1, "id": ["x", "Popen"], "kwargs": {}}]', ["a message of type 'Popen'"]),
-        ('[{"lc": 1, "id": ["HumanMessage"]}]', ["kwargs is null"]),
-        ('{"history": [{"role": "tool", "content": "r"}]}', ["entry 1", "no tool_call_id"]),
-        (PI + '{"content": "a"}}', ["a message without role"]),
         (PI + '{"role": "branch", "content": "a"}}', ["role 'branch'", "toolResult"]),
         (
             PI + '{"role": "user", "content": [{"type": "video"}]}}',

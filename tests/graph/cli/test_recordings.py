@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 from langchain_core.load import dumpd
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-    messages_to_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage, messages_to_dict
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
-from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 
 SCHEMA = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -108,27 +100,6 @@ def test_a_conversation_a_line_gives_numbered_recordings_with_their_tools(tmp_pa
     assert len(second.messages) == 2
 
 
-def test_the_file_name_names_a_single_conversation(tmp_path: Path) -> None:
-    """A file with one conversation is named by the file alone."""
-    assert read_one(tmp_path, CHAT).name == "file"
-
-
-def test_tau_bench_runs_are_named_by_task_and_trial_and_failed_runs_are_left_out(tmp_path: Path) -> None:
-    """Every run is a recording of its own, twins get a number, a run that never began is none."""
-    runs = [{"task_id": 4, "trial": 2, "traj": CHAT}, {"task_id": 5, "trial": 0, "traj": []}]
-    names = [one.name for one in read_recordings(written(tmp_path / "runs", [*runs, runs[0]]))]
-    assert names == ["runs#4-2", "runs#4-2-2"]
-
-
-def test_order_reused_ids_and_late_results_are_kept(tmp_path: Path) -> None:
-    """What was recorded out of order or under a used id stands where and as it was recorded."""
-    chat = [CHAT[1], asked("c1"), CHAT[1], answered("c1", "late"), asked("c1"), answered("zz", "orphan")]
-    read = read_one(tmp_path, chat).messages
-    assert [message.type for message in read] == ["human", "ai", "human", "tool", "ai", "tool"]
-    assert [one.tool_call_id for one in read if isinstance(one, ToolMessage)] == ["c1", "zz"]
-    assert [one.tool_calls[0]["id"] for one in read if isinstance(one, AIMessage)] == ["c1", "c1"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "read_as"),
     [
@@ -163,16 +134,6 @@ def test_langchain_keeps_ids_status_and_marks_and_moves_usage(tmp_path: Path) ->
     assert read.messages[4].usage_metadata is None
 
 
-def test_langchain_calls_are_found_wherever_they_were_kept(tmp_path: Path) -> None:
-    """Invalid calls, and calls known only to the provider's own form, are calls too."""
-    invalid = {"type": "invalid_tool_call", "id": "c2", "name": "look", "args": "{", "error": "e"}
-    kept = {"tool_calls": asked("c3")["tool_calls"]}
-    broken = {"type": "ai", "data": {"content": "", "invalid_tool_calls": [invalid]}}
-    old = {"type": "AIMessageChunk", "data": {"content": "", "additional_kwargs": kept}}
-    calls = [call for _, _, calls, _ in outline(read_one(tmp_path, [broken, old]).messages) for call in calls]
-    assert calls == [("c2", "look", {"__raw__": "{"}), ("c3", "look", {"at": "x"})]
-
-
 def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:
     """The constructor form is matched by its last word; no module of the path is looked for."""
     value = {
@@ -182,35 +143,6 @@ def test_a_class_that_a_file_names_is_data(tmp_path: Path) -> None:
         "kwargs": {"content": "hi"},
     }
     assert outline(read_one(tmp_path, [value]).messages) == [("human", "hi", [], None)]
-
-
-def test_swe_agent_answers_by_tool_call_ids_and_marks_demonstrations(tmp_path: Path) -> None:
-    """A demonstration is carried over but is no input of the user's; results find their call."""
-    result = {"role": "tool", "content": "seen", "tool_call_ids": ["c1"]}
-    text_action = {"role": "assistant", "content": "go\n```\nls\n```", "thought": "go", "action": "ls"}
-    demo = {"role": "user", "content": "like so", "is_demo": True}
-    read = read_one(tmp_path, {"history": [demo, CHAT[1], asked("c1"), result, text_action]}).messages
-    assert [message.content for message in read] == ["like so", "look", "", "seen", text_action["content"]]
-    assert isinstance(read[3], ToolMessage)
-    assert read[3].tool_call_id == "c1"
-    marks = [message.additional_kwargs.get("compaction") for message in read]
-    assert marks == [{"is_meta": True}, None, None, None, None]
-
-
-def test_content_parts_refusals_and_developers_keep_what_they_say(tmp_path: Path) -> None:
-    """The reader keeps content parts as parts, and makes a refusal the text of the assistant message.
-
-    A developer message is sent again as a developer message.
-    """
-    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
-    chat = [
-        {"role": "developer", "content": "rules"},
-        {"role": "user", "content": parts},
-        {"role": "assistant", "content": None, "refusal": "no"},
-    ]
-    read = read_one(tmp_path, chat).messages
-    assert outline(read) == [("system", "rules", [], None), ("human", parts, [], None), ("ai", "no", [], None)]
-    assert to_openai(read) == [*chat[:2], {"role": "assistant", "content": "no"}]
 
 
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from tests.recount import text_tokens, unpaired
+from tests.recount import unpaired
 from tests.shared_data import shared_data
 
 
@@ -155,19 +155,6 @@ def test_every_openhands_run_is_read_whole() -> None:
     assert [list(one.usage.values()) for one in read] == [
         [usage["prompt_tokens"] + usage["completion_tokens"] for usage in run] for run in reported
     ]
-
-
-def test_what_openhands_recalled_was_never_sent() -> None:
-    """The provider's size of the first prompt has no room for the knowledge recalled beside it."""
-    file = shared_data("openhands/multi_swe_bench_output.jsonl")
-    recalling, other = map(json.loads, file.read_text(encoding="utf-8").splitlines()[:2])
-    beside_user = [
-        run["metrics"]["token_usages"][0]["prompt_tokens"] - text_tokens(run["history"][1]["args"]["content"])
-        for run in (recalling, other)
-    ]
-    knowledge = recalling["history"][3]["extras"]["microagent_knowledge"]
-    assert sum(text_tokens(one["content"]) for one in knowledge) > 900
-    assert abs(beside_user[0] - beside_user[1]) < 10
 
 
 def test_a_recording_survives_the_way_through_openai_json(tmp_path: Path) -> None:

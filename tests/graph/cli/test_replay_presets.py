@@ -1,16 +1,13 @@
 """`replay` under several presets, a file of settings, and an application's own parts."""
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from langgraph_compaction.graph.lab.replay.user_parts import NAMES
 from langgraph_compaction.nodes.config.policies import PRESETS
-from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
+from tests.graph.cli.replaying import FIGURES, one_line, replayed, run
 
-UNASKED = "require_confirmation is ignored"
 THREE = "selective,layered_defence,recent_rounds"
 
 OWN = """
@@ -80,16 +77,6 @@ def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
     assert all(any(row["verdict"] == "committed" for row in line["compactions"]) for line in lines)
 
 
-def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
-    """The trigger and the sums; a window that holds everything keeps everything."""
-    (quarter,) = replayed(recorded)
-    (whole,) = replayed(recorded, "--window", "200%")
-    assert quarter["trigger"] == int(0.8 * quarter["limit"])
-    assert quarter["max_request_tokens"] < quarter["tokens_sent"] < whole["tokens_sent"]
-    assert (whole["messages"], whole["rounds"]) == (41, 10)
-    assert quarter["messages"] < 41
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     """Under a quarter of the conversation, with nothing lost, over the limit or asked."""
@@ -97,12 +84,6 @@ def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
     assert (line["preset"], line | FIGURES) == (preset, line)
     assert any(row["verdict"] in ("committed", "degraded_deterministic") for row in line["compactions"])
     assert not any(row["verdict"] == "declined" for row in line["compactions"])
-
-
-def test_a_preset_that_asks_says_so_alone_too(recorded: Path) -> None:
-    """One that does not says nothing of it."""
-    assert UNASKED in " ".join(run(recorded, "--preset", "recent_rounds").stdout.split())
-    assert UNASKED not in " ".join(run(recorded).stdout.split())
 
 
 def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
@@ -116,21 +97,6 @@ def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
         ("selective", alone["trigger"]),
         ("recent_rounds", alone["trigger"]),
     ]
-
-
-def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) -> None:
-    """They stand over the file, which the environment may name too, and under a preset that is named."""
-    path = tmp_path / "settings.yaml"
-    path.write_text("context_compaction: {preset: typed_rules, trigger_ratio: 0.6}", encoding="utf-8")
-    for args, variables, preset, ratio in (
-        ([], {"PRESET": "recent_rounds", "TRIGGER_RATIO": "0.7"}, "recent_rounds", 0.7),
-        (["--config", path], {"TRIGGER_RATIO": "0.7"}, "typed_rules", 0.7),
-        ([], {"CONFIG": str(path)}, "typed_rules", 0.6),
-        (["--preset", "selective"], {"PRESET": "recent_rounds", "CONFIG": str(path)}, "selective", 0.6),
-    ):
-        env = {f"LANGGRAPH_COMPACTION_{name}": value for name, value in variables.items()}
-        line = json.loads(run(recorded, *args, "--json", env=env).stdout)
-        assert (line["preset"], line["trigger"]) == (preset, int(ratio * line["limit"]))
 
 
 def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path: Path) -> None:
@@ -148,37 +114,17 @@ def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path:
     assert replayed(recorded, "--window", "300%")[0]["compactions"] == []
 
 
-def test_a_module_of_the_folder_is_found_by_its_name(
-    recorded: Path, own: Path, config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As `python -m` finds it."""
-    monkeypatch.chdir(own.parent)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    monkeypatch.delitem(sys.modules, "my_parts", raising=False)
-    (line,) = replayed(recorded, "--window", "300%", "--config", config, "--use", "my_parts")
-    assert any(row["trigger"] == "every_third" for row in line["compactions"])
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("x = 1", f"has none of {', '.join(NAMES)}; each is a dict of names and functions"),
         ("STRATEGIES = [1]", "STRATEGIES is list; it is a dict of names and functions"),
-        ("TRIGGERS = {1: print}", "TRIGGERS is dict; it is a dict of names and functions"),
         ("import nonsense_module", "cannot be imported (ModuleNotFoundError: No module named 'nonsense_module')"),
         (
             "STRATEGIES = {'full': print}",
             "strategies: the package has a strategy 'full' already; give yours another name",
         ),
         ("STRATEGIES = {'mine': print}", f"{UNUSED} (mine); name one in --config, such as strategies: [mine]"),
-        (
-            "TRIGGERS = {'mine': print}",
-            f"{UNUSED} (mine); name one in --config, such as triggers: [{{kind: own, name: mine}}]",
-        ),
-        (
-            "KEY_INFORMATION = {'mine': print, 'other': print}",
-            f"{UNUSED} (mine, other); name one in --config, such as key_information: [mine]",
-        ),
     ],
 )
 def test_own_parts_that_cannot_work_are_told_in_one_line(
@@ -195,29 +141,9 @@ def test_own_parts_that_cannot_work_are_told_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
-    [
-        ("missing.py", "missing.py: no such file"),
-        (
-            "missing_module",
-            "missing_module: cannot be imported (ModuleNotFoundError: No module named 'missing_module')",
-        ),
-        ("talk.json", "talk.json: not a Python file; its name must end in .py"),
-    ],
-)
-def test_a_file_of_parts_that_is_none_is_told(
-    recorded: Path, named: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In one line."""
-    monkeypatch.chdir(recorded.parent)
-    assert one_line(run(recorded, "--use", named)) == said
-
-
-@pytest.mark.parametrize(
     ("args", "said"),
     [
         (["--preset", "selective,recent_round"], "there is no preset 'recent_round'; did you mean recent_rounds?"),
-        (["--preset", ""], "there is no preset ''; known are selective"),
     ],
 )
 def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], said: str) -> None:
@@ -225,24 +151,3 @@ def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], s
     result = run(recorded, *args, width=300)
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tmp_path: Path) -> None:
-    """With the file, the key and the nearest name."""
-    path = tmp_path / "settings.yaml"
-    path.write_text("context_compaction: {trigger_ration: 0.6}", encoding="utf-8")
-    result = run(recorded, "--config", path)
-    said = f"{path}: context_compaction.trigger_ration: there is no such setting; did you mean trigger_ratio?"
-    assert (result.exit_code, one_line(result)) == (2, said)
-    assert one_line(run(recorded, "--config", tmp_path / "none.yaml")).endswith("(No such file or directory)")
-
-
-def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:
-    """It is named with its conversation."""
-    long_prompt = {"role": "system", "content": "be brief " * 500}
-    path = written(tmp_path / "long.json", {"messages": [long_prompt, *rounds(2)[1:]]})
-    result = run(path, "--window", "500", "--preset", "selective,typed_rules", "--json")
-    assert result.exit_code == 1
-    said = [line.split(":")[0] for line in result.stderr.splitlines()]
-    assert said == ["long.json (selective)", "long.json (typed_rules)"]
-    assert json.loads(result.stdout or "null") is None

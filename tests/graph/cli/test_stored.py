@@ -1,7 +1,6 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -9,20 +8,14 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import empty_checkpoint
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint_all,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.cli.main import app
-from tests.conftest import server_database
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, changed, config, state_of
-
-SERVERS = ("postgresql", "mariadb")
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +30,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kept(filled: Path, tmp_path: Path) -> str:
     """Return the URL of a copy that belongs to the test."""
     return f"sqlite:///{shutil.copy(filled, tmp_path)}"
-
-
-@pytest.fixture(params=SERVERS)
-def kept_on_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Return the URL of the same on a server."""
-    with server_database(request.param) as url:
-        _fill(url)
-        yield url
 
 
 def _fill(url: str) -> None:
@@ -104,16 +89,6 @@ def test_threads_are_listed_newest_first(kept: str) -> None:
     assert "talk 20" in shown("threads", "--db", kept)
 
 
-def test_the_id_of_a_thread_of_the_server_is_whole_in_a_narrow_terminal(kept: str) -> None:
-    """A UUID is printed on one line, so that it can be copied."""
-    name = "01a21ecd-0b0a-771a-a9df-ed88edafc093"
-    with SQLAlchemySaver.from_url(kept) as saver:
-        saver.put({"configurable": {"thread_id": name, "checkpoint_ns": ""}}, empty_checkpoint(), {}, {})
-    printed = run("threads", "--db", kept, width=80).stdout.splitlines()
-    assert [line.split()[-2:] for line in printed if line.startswith(name)] == [["1", "0"]]
-    assert max(map(len, printed)) <= 80
-
-
 def test_checkpoints_are_listed_newest_first(kept: str) -> None:
     """As the saver lists them, of all namespaces, as many as are asked for."""
     with SQLAlchemySaver.from_url(kept) as saver:
@@ -140,25 +115,6 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321" in printed
     assert "9,000/0" in printed
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
-
-
-def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
-    """Other columns are wrapped instead; no line is longer than the terminal."""
-    printed = CliRunner().invoke(app, ["history", "talk", "--db", kept], env={"COLUMNS": "80"}).stdout
-    assert {"rejected_empty", "committed", "11,000/321", "in/out"} <= set(printed.split())
-    assert max(map(len, printed.splitlines())) <= 80
-
-
-def test_sizes_are_shown_by_kind(kept: str) -> None:
-    """The parts add up, and the messages take less than they would if nothing were shared."""
-    rows = lines("threads", "--sizes", "--db", kept)
-    assert {row["thread_id"] for row in rows} == set(GRAPHS)
-    (talk,) = lines("threads", "talk", "--sizes", "--db", kept)
-    kinds = ("checkpoint_bytes", "write_bytes", "message_bytes", "blob_bytes")
-    assert talk["total_bytes"] == sum(talk[kind] for kind in kinds)
-    assert talk["unshared_message_bytes"] > 2 * talk["message_bytes"]
-    assert "not shared" in shown("threads", "talk", "--sizes", "--db", kept)
-    assert "not shared" not in shown("threads", "--sizes", "--db", kept)
 
 
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
@@ -192,14 +148,6 @@ def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
     assert [row["checkpoints"] for row in lines("threads", "--sizes", "--db", kept)] == [
         row["checkpoints_left"] for row in pruned
     ]
-
-
-def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: str) -> None:
-    """PostgreSQL and MariaDB undo the rehearsal too."""
-    before = lines("threads", "--sizes", "--db", kept_on_server)
-    rehearsed = lines("prune", "--all", "--db", kept_on_server, "--dry-run")
-    assert lines("threads", "--sizes", "--db", kept_on_server) == before
-    assert lines("prune", "--all", "--db", kept_on_server) == [{**row, "dry_run": False} for row in rehearsed]
 
 
 def test_only_what_is_old_goes(kept: str) -> None:
@@ -237,10 +185,7 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     [
         ((), "name the threads, or give --all"),
         (("talk", "--all"), "name the threads, or give --all"),
-        (
-            ("talk", "--older-than", "soon"),
-            "'soon' is not an age; write a number and a unit, such as 30d, 12h or 45m",
-        ),
+        (("talk", "--older-than", "soon"), "'soon' is not an age"),
         (("talk", "--keep-last", "0"), "--keep-last"),
     ],
 )
@@ -268,14 +213,6 @@ def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
     ):
         assert told in _one_line(*command.split(), "--db", name)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_server_without_the_tables_is_told(kind: str) -> None:
-    """The command ends with 2, as for a file without them, and they are not made by looking."""
-    with server_database(kind) as url:
-        for _ in range(2):
-            assert "the tables are missing" in _one_line("threads", "--db", url)
 
 
 @pytest.mark.parametrize("command", ["threads", "history", "show", "prune"])

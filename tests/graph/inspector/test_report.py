@@ -1,36 +1,11 @@
-import asyncio
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
+from langchain_core.messages import BaseMessage, HumanMessage
 
-import pytest
-import sqlalchemy as sa
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
-
-from langgraph_compaction.checkpoint import CompactionRecords, Keyring, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow, Outcome
-from langgraph_compaction.checkpoint.messages.message_codec import handle
-from langgraph_compaction.graph import CompactionThread, MessageRefusedError, RequestError
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
-from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
-from tests.checkpoint.samples import key_of, opening
-from tests.fakes import ScriptedModel
-from tests.graph.harness import (
-    CONFIG,
-    NEAR,
-    THREAD,
-    WORDS,
-    agent,
-    ended,
-    filler,
-    full,
-    said,
-    standing,
-    tool_block,
-    values,
-)
+from langgraph_compaction.graph.inspector.thread_data import read, stamp
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
 from tests.graph.inspector.conftest import Told
-from tests.graph.middleware.agents import agent as langchain_agent
 
 
 def texts(report: Report, seqs: list[int]) -> list[str]:
@@ -52,29 +27,6 @@ def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
     assert report["attempts"][2]["row"]["compaction_id"] == standing(every.graph)["head"]
     assert report["attempts"][0]["row"]["reason"] == "empty_summary"
     assert report["held"]
-
-
-def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told) -> None:
-    """One of another branch, whose checkpoint is not in the thread's line, by the clock."""
-    report = every.report()
-    assert [attempt["at"] for attempt in report["attempts"]] == [0, 2, 2, 3, 4]
-    first = report["attempts"][2]
-    assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
-
-
-def test_an_attempt_in_the_threads_line_stands_there_whatever_its_clock_said(every: Told) -> None:
-    """A process may have a wrong clock, so its time only places attempts without a checkpoint in the line."""
-    data = read(every.saver, THREAD)
-    early = replace(data, attempts=[replace(row, started_at=0.0) for row in data.attempts])
-    assert [attempt["at"] for attempt in report_of(early, WORDS)["attempts"]] == [0, 0, 2, 3, 0]
-
-
-def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
-    """Else counted; the trigger and the limit are those that the compactions knew."""
-    requests = every.report()["requests"]
-    assert [(one["tokens"], one["real"]) for one in requests[:2]] == [(100, True), (930, False)]
-    assert {(one["trigger"], one["limit"]) for one in requests} == {(800, 1000)}
-    assert [one["turn"] for one in requests] == [1, 2, 3, 4]
 
 
 def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
@@ -129,143 +81,6 @@ def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     assert "was not sent" in " ".join(in_view)
 
 
-def test_a_message_is_shown_with_its_name_and_its_marks() -> None:
-    """The report contains all fields of a message that the page shows.
-
-    A missing id or name is an empty string.
-    """
-    result = ToolMessage("found it", name="look", tool_call_id="1", id="result")
-    pin = HumanMessage("keep", additional_kwargs={"compaction": {"pinned": True}})
-    summary = HumanMessage("what was said", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
-    data = ThreadData(thread_id=THREAD, messages=dict(enumerate([result, pin, summary])))
-    told: list[tuple[int, BaseMessage, dict[str, Any]]] = [
-        (0, result, {"id": "result", "role": "tool", "name": "look"}),
-        (1, pin, {"id": "", "role": "human", "pinned": True}),
-        (2, summary, {"id": "s", "role": "human", "summary": True}),
-    ]
-    common = {"name": "", "summary": False, "pinned": False}
-    assert report_of(data, WORDS)["messages"] == {
-        number: {**common, "handle": handle(message), "text": message.text, "tokens": WORDS.message(message), **own}
-        for number, message, own in told
-    }
-
-
-def test_what_became_of_an_attempt_is_told_by_its_verdict() -> None:
-    """The report shows a declined or deferred attempt as put off, and a rejected or refused attempt as failed."""
-    expected: dict[str | None, str] = {
-        None: "open",
-        "committed": "committed",
-        "degraded_deterministic": "committed",
-        "undone": "undone",
-        "prepared": "prepared",
-        **dict.fromkeys(["noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"], "put off"),
-        **dict.fromkeys(["rejected_empty", "failed_transient", "refused"], "failed"),
-    }
-    nothing: dict[str, Any] = {**dict.fromkeys(LedgerRow.__dataclass_fields__), "counter": "words", "started_at": 0.0}
-    rows = [LedgerRow(**{**nothing, "compaction_id": str(verdict), "verdict": verdict}) for verdict in expected]
-    attempts = report_of(ThreadData(thread_id=THREAD, attempts=rows), WORDS)["attempts"]
-    assert {attempt["row"]["verdict"]: attempt["kind"] for attempt in attempts} == expected
-
-
-def test_a_call_of_the_model_that_failed_is_a_request_without_an_answer() -> None:
-    """The report lists a failed call of the model as a request without an answer.
-
-    A run that fails because the application finds no model adds no request.
-    """
-    model = ScriptedModel(replies=[OSError("down"), "ok"])
-
-    def chosen(state: Any, _: Any) -> Any:
-        if state["messages"][-1].text == "second":
-            raise LookupError("no model")
-        return model
-
-    with SQLAlchemySaver.from_url("memory") as saver:
-        saver.setup()
-        graph = agent(chosen, checkpointer=saver)
-        for given, error in (("first", OSError), ("second", LookupError), ("third", None)):
-            with pytest.raises(error) if error else nullcontext():
-                graph.invoke(said(given), CONFIG)
-        requests = report_of(read(saver, THREAD), WORDS)["requests"]
-    counted = [(one["turn"], one["answered"], one["tokens"], one["real"]) for one in requests]
-    assert counted == [(1, False, 5, False), (3, True, 15, False)]
-
-
-def test_a_request_without_an_input_belongs_to_the_first_turn() -> None:
-    """A message that `update_state` wrote into a new thread is answered by a run without an input."""
-    with SQLAlchemySaver.from_url("memory") as saver:
-        saver.setup()
-        graph = agent(ScriptedModel(), checkpointer=saver)
-        graph.update_state(CONFIG, said("hello"), as_node="__start__")
-        graph.invoke(None, CONFIG)
-        (request,) = report_of(read(saver, THREAD), WORDS)["requests"]
-    assert (request["turn"], request["answered"]) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ({**said("hello"), "compaction_request": {"nonsense": 1}}, RequestError),
-        (said(filler(2_000)), MessageRefusedError),
-        (said(filler(2_000)), None),
-    ],
-    ids=["an invalid request", "a refused message", "a refused message with an answer"],
-)
-def test_what_was_not_sent_to_the_model_is_no_request(given: Any, error: type[Exception] | None) -> None:
-    """An invalid `compaction_request` or a refused message adds no request, whether the run raises or answers."""
-    with SQLAlchemySaver.from_url("memory") as saver:
-        saver.setup()
-        graph = agent(ScriptedModel(), checkpointer=saver, on_refusal="raise" if error else "message")
-        graph.invoke(said("hello"), CONFIG)
-        with pytest.raises(error) if error else nullcontext():
-            graph.invoke(given, CONFIG)
-        graph.invoke(said("and now?"), CONFIG)
-        requests = report_of(read(saver, THREAD), WORDS)["requests"]
-    assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, True)]
-
-
-@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
-@pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
-def test_a_failed_call_after_a_refused_message_is_a_request(build: Any, keys: Keyring | None) -> None:
-    """The stored error decides, also a long one. The state may still say that an earlier message was refused."""
-    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
-        saver.setup()
-        graph = build(ScriptedModel(replies=["hello", OSError(filler(2_000))]), checkpointer=saver)
-        graph.invoke(said("hello"), CONFIG)
-        graph.invoke(said(filler(2_000)), CONFIG)
-        with pytest.raises(OSError, match="w1999"):
-            graph.invoke(said("and now?"), CONFIG)
-        requests = report_of(read(saver, THREAD), WORDS)["requests"]
-    assert [(one["turn"], one["answered"]) for one in requests] == [(1, True), (3, False)]
-
-
-def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
-    """However many checkpoints hold a message, its row is read once."""
-    asked: list[str] = []
-    engine = every.saver.database.engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
-    data = read(every.saver, THREAD)
-    assert len(data.checkpoints) > len(asked)
-    assert sum("compaction_message" in statement for statement in asked) <= 2
-
-
-def test_the_stamp_changes_with_the_thread(told: Told) -> None:
-    """And only with it."""
-    before = stamp(told.saver, THREAD)
-    assert stamp(told.saver, THREAD) == before != ""
-    told.say("more")
-    assert stamp(told.saver, THREAD) != before
-
-
-def test_the_stamp_changes_with_an_attempt_of_the_thread_alone(told: Told) -> None:
-    """An attempt of another thread leaves the stamp as it is."""
-    records = CompactionRecords(told.saver.database)
-    before = stamp(told.saver, THREAD)
-    records.note(key_of("another", []), Outcome(verdict="noop", now=1.0), **opening())
-    assert stamp(told.saver, THREAD) == before
-    records.note(key_of(THREAD, []), Outcome(verdict="noop", now=1.0), **opening())
-    assert stamp(told.saver, THREAD) != before
-
-
 def test_it_reads_from_every_database(own_url: str) -> None:
     """The same from SQLite, PostgreSQL and MariaDB."""
     with SQLAlchemySaver.from_url(own_url) as saver:
@@ -276,28 +91,6 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         assert (len(report["requests"]), report["attempts"][0]["kind"]) == (1, "committed")
         agent(checkpointer=saver).invoke(full(), CONFIG)
         assert stamp(saver, THREAD) != before
-
-
-async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
-    """It has its own kind, whether it was used or not, and removes nothing."""
-    with SQLAlchemySaver.from_url("memory") as saver:
-        graph = agent(ScriptedModel(), checkpointer=saver, summary_ahead=True)
-        for given in (NEAR, said(filler(90, "over"))):
-            await asyncio.to_thread(graph.invoke, given, CONFIG)
-            await ended()
-        attempts = report_of(read(saver, THREAD), WORDS)["attempts"]
-        told = [(one["kind"], one["row"]["reason"], bool(one["left"])) for one in attempts]
-        assert told == [("prepared", "swapped", False), ("committed", "", True)]
-
-
-def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:
-    """As where they are kept by another saver, or were pruned; an unknown thread is empty."""
-    data = read(told.saver, THREAD)
-    bare = ThreadData(thread_id=THREAD, attempts=data.attempts, snapshots=data.snapshots, messages=data.messages)
-    report = report_of(bare, WORDS)
-    assert [attempt["kind"] for attempt in report["attempts"]] == ["failed"]
-    assert report["requests"] == []
-    assert report_of(read(told.saver, "nobody"), WORDS)["attempts"] == []
 
 
 def _expanded(runs: tuple[tuple[int, int], ...]) -> list[int]:

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.inspector.report import Report
 from langgraph_compaction.graph.inspector.serving import DATA, Server
 from langgraph_compaction.graph.inspector.thread_data import stamp
 from tests.graph.harness import THREAD
@@ -82,19 +80,6 @@ def test_it_is_there_to_be_read_on_this_machine_only(serving: Server) -> None:
     assert serving.server_address[0] == "127.0.0.1"
     assert ask(serving, "/../../etc/passwd")[0] == 404
     assert ask(serving, "/", method="POST")[0] == 501
-
-
-def test_a_database_that_fails_is_told() -> None:
-    """As an answer: the server goes on."""
-
-    def broken() -> Report:
-        raise DatabaseError("the database does not answer")
-
-    with Server(broken, lambda: "1") as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        assert ask(made, DATA) == (503, b"the database does not answer")
-        assert ask(made, f"{DATA}?stamp=1")[0] == 204
-        made.shutdown()
 
 
 def test_a_port_that_is_taken_is_told(serving: Server, told: Told, tmp_path: Path) -> None:
