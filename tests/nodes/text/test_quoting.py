@@ -6,7 +6,6 @@ from langgraph_compaction.nodes.text.quoting import (
     between_tags,
     clip,
     one_line,
-    quoted_if_spaced,
     split_code,
     without_quotations,
 )
@@ -44,11 +43,6 @@ def test_a_text_is_cut_at_the_end_of_a_word(text: str, limit: int, expected: str
     """The cut is inside a word if more than half of the allowed length would be lost otherwise."""
     assert clip(text, limit) == expected
     assert len(expected) <= limit
-
-
-def test_a_value_with_a_space_shows_where_it_ends() -> None:
-    """A value with a space is in quotes; a value of one word is not."""
-    assert [quoted_if_spaced(value) for value in ("KX-1", 'Mia "M" Li')] == ["KX-1", "\"Mia 'M' Li\""]
 
 
 @pytest.mark.parametrize(
