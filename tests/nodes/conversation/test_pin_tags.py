@@ -36,6 +36,7 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
         ("not opened</Pin>", []),
         ("&lt;Pin&gt;escaped&lt;/Pin&gt;", []),
         (f"```\n{PINNED}\n```", []),
+        (f"```xml\n{PINNED}", []),
         (f"said:\r\n > {PINNED}\r\nthat", []),
         (f"```\ncode\n```\n{PINNED}", ["keep this"]),
         (f"````\n```\n{PINNED}\n```\n````", []),

@@ -1,45 +1,14 @@
-"""Which words are identifiers, what each is worth, and which words in capitals are ordinary ones."""
+"""What an identifier is worth, and whether a text contains it as a whole."""
 
 import pytest
 
 from langgraph_compaction.nodes.text.identifiers import (
     contains_whole,
-    has_identifier,
-    identifiers,
-    is_capitalized_word,
     is_id_key,
     is_name_key,
     key_worth,
     kind_worth,
-    spans,
 )
-
-
-def ordinary(line: str) -> bool:
-    """Whether the word of the line between the marks `<` and `>` is an ordinary one."""
-    start, end = line.index("<"), line.index(">") - 1
-    return is_capitalized_word(line.replace("<", "", 1).replace(">", "", 1), start, end)
-
-
-@pytest.mark.parametrize(
-    ("line", "is_ordinary"),
-    [
-        ("## **<NOTES>: be quick", True),
-        ("DO NOT <ENTER> here", True),
-        ("NO <ENTRY>", True),
-        ("please <READ> THIS now", True),
-        ("fly to <JFK> soon", False),
-        ("from <JFK>", False),
-        ("fly to <JFK>: it is nearer", False),
-        ("<JFK> A day later", False),
-        ("<ZK4471> IS OPEN", False),
-        ("x-AB <JFK>", False),
-        ("<JFK> AB-7", False),
-    ],
-)
-def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str, *, is_ordinary: bool) -> None:
-    """A colon after it and only marks before it, or a neighbor in capitals that is no part of an identifier."""
-    assert ordinary(line) is is_ordinary
 
 
 @pytest.mark.parametrize(
@@ -58,24 +27,6 @@ def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str, *
 def test_an_identifier_is_found_as_a_whole(text: str, part: str, *, whole: bool) -> None:
     """At the beginning and at the end of a text, too."""
     assert contains_whole(text, part) is whole
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("order KX-12 by Ann", ["KX-12"]),
-        ("the JFK gate A1 or AB1", ["JFK", "AB1"]),
-        ("src/app.py and a_b", ["src/app.py", "a_b"]),
-        ("Never jfk", []),
-        (f"{'A' * 120} {'B' * 121}", ["A" * 120]),
-        ("", []),
-    ],
-)
-def test_identifiers_have_a_digit_a_joining_mark_or_capitals_alone(text: str, found: list[str]) -> None:
-    """An identifier has 3 to 120 characters: shorter ones occur by chance, longer ones are encoded data."""
-    assert identifiers(text) == found
-    assert has_identifier(text) == bool(found)
-    assert [(text[start:end], name) for start, end, name in spans(text)] == [(name, name) for name in found]
 
 
 def test_an_identifier_is_worth_what_its_shape_tells() -> None:
