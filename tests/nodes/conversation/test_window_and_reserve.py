@@ -82,14 +82,6 @@ def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> Non
     assert not sizes(4_000).of_limit
 
 
-def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
-    """Other triggers in the same settings follow the base."""
-    settings = CompactionSettings(preset="reserve_tokens")
-    assert sizes_of(settings, window=200_000, fixed=0, max_tokens=10_001).trigger == 183_617
-    remaining = CompactionSettings(preset="progressive")
-    assert sizes_of(remaining, window=200_000, fixed=0, max_tokens=64_000).trigger == 136_000 - 34_000 + 1
-
-
 @pytest.mark.parametrize(
     ("chosen", "trigger", "limit"),
     [

@@ -1,24 +1,23 @@
 """What leaves a conversation, what must stay or is shortened, and what yields where nothing fits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
 from langgraph_compaction.nodes.conversation.request import Meter, render
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.events import Counts
 from langgraph_compaction.nodes.selection.hiding import hide_oldest
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
-from langgraph_compaction.nodes.selection.strategy_chain import choices, choose, shortened
+from langgraph_compaction.nodes.selection.strategy_chain import choose, shortened
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (
     IMAGE,
@@ -124,36 +123,6 @@ def test_a_pin_takes_its_whole_block_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rules", "stays"),
-    [
-        ("subagent_strategy", {}, True),
-        ("skill_strategy", {"skill_strategy": {"action": "drop"}}, False),
-        ("system_prompt", {"system_prompt": {"action": "none"}}, True),
-        ("memory", {}, False),
-    ],
-)
-def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, Any], *, stays: bool) -> None:
-    """A message of such a kind leaves only if a rule in `type_rules` removes it."""
-    strategy = HumanMessage("Ask the other agent.", additional_kwargs={"compaction": {"kind": kind}})
-    chooser = selector([user("u"), strategy, AIMessage("a")], type_rules=rules)
-    assert chooser.pinned == ({1} if stays else set())
-
-
-def test_only_fields_of_kept_blocks_are_clipped() -> None:
-    """Call by call and result by result, as the events count them; long texts of people and model stay."""
-    long = " one" * 700
-    arguments = {"a": long, "b": "short", "c": long}
-    parallel = AIMessage(long, tool_calls=[{"name": "read", "args": {"x": x}, "id": i} for i, x in arguments.items()])
-    messages = [user(long), parallel, *(result(i, x) for i, x in arguments.items()), AIMessage(long)]
-    found = selected(messages)
-    assert set(found.clip) == {1, 2, 4}
-    assert found.counts == Counts(blocks_kept=1, calls_clipped=2, results_clipped=2)
-    assert found.clip[1].content == long
-    growing = [user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")]
-    assert selector(growing).clip(frozenset(range(4)), 10, 10, 9) == {}, "a field would grow by its marker"
-
-
-@pytest.mark.parametrize(
     ("before", "after"),
     [(AIMessage("long " * 99), "short"), (AIMessage("long " * 99), ""), (result("a", "\n \n " * 500), "short")],
 )
@@ -230,23 +199,6 @@ def test_unread_results_are_shortened_to_the_room_that_is_left(room: int) -> Non
         assert f"{tag}699\n[TRUNCATED original~" in text
 
 
-def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> None:
-    """Its choice is added to theirs, with the indexes of the whole conversation."""
-    seen = list[list[str | None]]()
-
-    def oldest(held: Selector, _: Demand) -> Iterator[Choice]:
-        seen.append([message.id for message in held.view.messages])
-        yield Choice(drop=frozenset({0, 1}))
-
-    chosen = selector(text_rounds(3), strategies=["skills", "recent_rounds"])
-    tried = list(choices(chosen, ANYTHING, {"skills": oldest, "recent_rounds": oldest}))
-    assert seen == [["m0", "m1", "m2", "m3", "m4", "m5"], ["m2", "m3", "m4", "m5"]]
-    assert [(choice.name, set(choice.drop)) for choice in tried[:2]] == [
-        ("skills", {0, 1}),
-        ("skills>recent_rounds", {0, 1, 2, 3}),
-    ]
-
-
 @pytest.mark.parametrize(
     ("mode", "aim", "summarize", "summary_leaves"),
     [
@@ -264,14 +216,6 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
     chooser = selector([summary_message("s", "c"), *text_rounds(3)], summary_mode=mode)
     found = chooser.resolve(demand(10**6, aim), Choice(drop=frozenset({1, 2}), summarize=summarize))
     assert found.drop == ({0, 1, 2} if summary_leaves else {1, 2})
-
-
-def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
-    """A message after the last part joins the last part; kept messages and empty parts are left out."""
-    parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
-    chooser = selector(text_rounds(4))
-    found = chooser.resolve(demand(10**6), Choice(drop=frozenset({0, 1, 2, 3, 5}), sections=parts))
-    assert found.sections == ({0, 1}, {2, 3, 5})
 
 
 @pytest.mark.parametrize(
@@ -296,7 +240,6 @@ def test_a_summary_is_owed_where_what_only_it_can_say_leaves(
 
 LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word " * 40, first=2)]
 """A long request that the model works on, and a result that it has not read."""
-UNREAD = [AIMessage("hello"), user("task " * 80)]
 
 
 def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
@@ -311,17 +254,6 @@ def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_els
     assert found.owes_summary
     assert found.clip == {}, "what the model waits for is whole where it fits"
     assert 0 not in selected(LONG_TASK, replace(tight, ceiling=200, aim=200)).drop
-
-
-@pytest.mark.parametrize(("messages", "pins"), [(UNREAD, ()), (LONG_TASK, ("m0",))], ids=["not read yet", "pinned"])
-def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
-    messages: list[AnyMessage], pins: tuple[str, ...]
-) -> None:
-    """The model has to see it once; in the soft zone no input leaves at all."""
-    tight = replace(demand(80, summary=10, must_fit=True), least=10)
-    found = forced(selector(messages, pins), tight)
-    assert found is None or not found.drop & {0 if pins else 1}
-    assert forced(selector(messages, pins), replace(tight, must_fit=False)) is None
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.7])
@@ -343,18 +275,3 @@ def test_of_the_pictures_that_stay_the_oldest_leave_first() -> None:
     blocks = [m for n in range(4) for m in (asks(f"c{n}"), result(f"c{n}", seen))]
     found = hide_oldest(selector([user("u"), *blocks, AIMessage("answer")]), demand(3_600, summary=0))
     assert (found.drop, sorted(found.clip)) == (set(), [2, 4])
-
-
-@pytest.mark.parametrize("must_fit", [True, False])
-@pytest.mark.parametrize("pin", [True, False])
-def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool) -> None:
-    """One of very many calls, which cannot be cut; a pinned one never leaves."""
-    names = [f"c{n}" for n in range(50)]
-    step = asks(*names)
-    if pin:
-        step.additional_kwargs["compaction"] = {"pinned": True}
-    wanted = replace(demand(200, aim=100, summary=20, must_fit=must_fit), least=20)
-    found = hide_oldest(selector([user("u"), step, *(result(name) for name in names)]), wanted)
-    leaves = must_fit and not pin
-    assert found.drop == (frozenset(range(1, 52)) if leaves else frozenset())
-    assert found.owes_summary == leaves

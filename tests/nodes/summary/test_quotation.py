@@ -1,6 +1,5 @@
 """The passages of found messages that a quotation shows: what the request does not contain, the best first."""
 
-import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
@@ -38,12 +37,6 @@ def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     assert passages(RECORD, view="PX-1 has INV-77") == []
 
 
-def test_an_identifier_is_quoted_once() -> None:
-    """From the message that was found best."""
-    first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
-    assert [one.text for one in passages(first, again)] == [first.text]
-
-
 def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     """And before a long list of identifiers in a message that was found less well."""
     answer, log = (
@@ -62,20 +55,6 @@ def test_a_quotation_is_within_its_tokens() -> None:
         assert most / 2 < COUNTER.text(text) <= most
     assert passages(RECORD, log, max_tokens=60) == []
     assert quotation([]) == ""
-
-
-@pytest.mark.parametrize(
-    ("texts", "max_tokens", "quoted"),
-    [
-        (["<<<<<<<ID-599\n<<<<ID-633\n<<<<ID-701\n<<ID-340\n<<ID-370", "<<<<<<ID-375"], 116, 1),
-        (["<<ID-815", "ID-774", "<<<<<<ID-437\n<<<<<<<<<<ID-150\n<<<<<<<<<ID-621\n<<ID-698"], 118, 2),
-    ],
-)
-def test_of_messages_that_do_not_all_fit_the_best_are_quoted(texts: list[str], max_tokens: int, quoted: int) -> None:
-    """Even if escaped characters take more tokens than estimated, so that the first choices are too large."""
-    found_ones = passages(*map(AIMessage, texts), max_tokens=max_tokens)
-    assert [one.text for one in found_ones] == texts[:quoted]
-    assert COUNTER.text(quotation(found_ones)) <= max_tokens
 
 
 def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -146,24 +146,6 @@ def test_who_may_be_a_summarizer() -> None:
     for wrong in ("gpt", None, 3, object(), counting_graph):
         with pytest.raises(SettingsError, match="is not a summarizer"):
             summarizer_of(wrong)
-
-
-@both
-def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
-    """Without a model, the same each time; its record goes into the next one's request."""
-    made = ask(DigestSummarizer(), request([HumanMessage("Book order-4711 for Ann"), AIMessage("done")]))
-    assert "order-4711" in str(made.content)
-    assert COUNTER.text(str(made.content)) <= 100
-    again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
-    beside_text = request([HumanMessage("thanks")], record=made.record, earlier=str(made.content))
-    assert ask(DigestSummarizer(), beside_text) == again, "the record holds what the text says"
-    assert "order-4711" in str(again.content)
-
-
-@both
-def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
-    """It is never empty."""
-    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
 
 
 @both
