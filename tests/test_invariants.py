@@ -57,7 +57,6 @@ BREACHES: dict[str, tuple[Callable[[], list[AnyMessage]], str]] = {
     "a foreign message": (lambda: [*BEFORE, user("new", id="n")], "new and no summary"),
     "two summaries": (lambda: [SUMMARY, SUMMARY.model_copy(update={"id": "t"}), *BEFORE], "more than one summary"),
     "a system message": (lambda: without(0), "m0 was protected"),
-    "a changed system message": (lambda: with_text(0, "no rules"), "m0 was protected"),
     "a pin": (lambda: without(5), "m5 was protected"),
     "the question": (lambda: without(7), "m7 was protected"),
     "half a block": (lambda: without(3), "torn or paired anew"),
@@ -96,9 +95,7 @@ def test_breaches_by_the_figures_are_found() -> None:
         ([result("a")], "answers no call"),
         ([asks("a")], "end: the calls"),
         ([asks("a"), user("u"), result("a")], "before it have no result"),
-        ([asks("a", "b"), result("b"), result("a")], "out of order"),
         ([asks("a"), result("b")], "out of order"),
-        ([asks("a"), result("a"), result("a")], "answers no call"),
         ([user("u"), AIMessage("")], "is empty"),
     ],
 )

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes import CompactionSettings
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("checkpoint", "nodes", "graph")
@@ -126,11 +124,6 @@ def test_imports_are_relative_in_a_folder_and_absolute_across() -> None:
     assert wrong == []
 
 
-def portion(path: Path) -> str:
-    """The folder at the top that a file is in."""
-    return path.relative_to(ROOT).parts[0]
-
-
 def beside(path: Path, module: str) -> bool:
     """Whether a module stands in the same folder as a file."""
     return module.split(".")[:-1] == [PACKAGE, *path.parent.relative_to(ROOT).parts]
@@ -161,20 +154,19 @@ def test_the_architecture_page_names_what_is_there() -> None:
 
 
 def test_packages_are_the_folders_on_disk() -> None:
-    """What is installed is what is here."""
+    """What is installed is what is here: each folder with code is a regular package, and all of it is typed."""
     on_disk = {
         ".".join([PACKAGE, *path.parent.relative_to(ROOT).parts])
         for floor in FLOORS
         for path in (ROOT / floor).rglob("__init__.py")
     }
     tools = PROJECT["tool"]["setuptools"]
-    assert set(tools["packages"]) == on_disk | {PACKAGE}
-    assert tools["package-dir"] == {PACKAGE: "package"} | {f"{PACKAGE}.{floor}": floor for floor in FLOORS}
-
-
-def test_no_folder_of_ours_is_without_its_init() -> None:
-    """Every folder with code is a regular package."""
     assert {path.parent for path in FILES} == {path.parent for path in FILES if path.name == "__init__.py"}
+    assert set(tools["packages"]) == on_disk | {PACKAGE}
+    assert tools["package-data"][PACKAGE] == ["py.typed"]
+    assert (ROOT / "package" / "py.typed").exists()
+    assert not (ROOT / PACKAGE).exists(), "nothing may shadow the installed package"
+    assert tools["package-dir"] == {PACKAGE: "package"} | {f"{PACKAGE}.{floor}": floor for floor in FLOORS}
 
 
 def test_the_package_gives_its_names_and_version() -> None:
@@ -196,13 +188,6 @@ def test_importing_the_package_imports_no_dependency() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     shown = subprocess.run([sys.executable, "-m", PACKAGE, "--help"], check=False, capture_output=True, text=True)
     assert "evaluate" in shown.stdout
-
-
-def test_the_package_is_typed() -> None:
-    """One marker speaks for all folders, and nothing shadows the installed package."""
-    assert not (ROOT / PACKAGE).exists()
-    assert (ROOT / "package" / "py.typed").exists()
-    assert PROJECT["tool"]["setuptools"]["package-data"][PACKAGE] == ["py.typed"]
 
 
 def without(packages: Sequence[str], code: str) -> subprocess.CompletedProcess[str]:
@@ -270,28 +255,6 @@ def test_a_public_name_is_the_same_from_everywhere() -> None:
         for name in exporting.__all__:
             found.setdefault(name, set()).add(id(getattr(exporting, name)))
     assert [name for name, objects in found.items() if len(objects) > 1] == []
-
-
-@pytest.mark.parametrize("module", [PACKAGE, f"{PACKAGE}.nodes.errors", "tests.fakes"])
-def test_a_deprecation_in_our_code_fails_a_test(module: str) -> None:
-    """Those in LangGraph's are ignored."""
-    with pytest.raises(DeprecationWarning):
-        warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, module)
-    warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, "langgraph.pregel.main")
-
-
-def test_every_setting_is_documented() -> None:
-    """A docstring stands under each, and ends as a sentence."""
-    fields = CompactionSettings.model_fields.items()
-    assert [name for name, field in fields if not (field.description or "").rstrip().endswith(".")] == []
-
-
-def test_nodes_have_the_names_of_their_files() -> None:
-    """File, function and node id are one word."""
-    from tests.graph.harness import agent  # noqa: PLC0415 - one test needs a graph
-
-    for name in agent().builder.nodes:
-        assert name == "tools" or (ROOT / "nodes" / f"{name}.py").exists()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)

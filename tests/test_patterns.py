@@ -110,18 +110,13 @@ def test_every_pattern_is_linear() -> None:
 
 QUADRATIC = {
     "spaces before a word": r"\s+\n",
-    "spaces, possessive but at any start": r"\s*+below",
     "newlines": r"\n+(?=x)",
-    "dots of a progress line": r"[\w.]*Error",
     "words before a mark": r"\w+:",
     "an unclosed tag": r"(?s)<pin>.*?</pin>",
-    "an unclosed fence": r"(?s)(`{3,20}).*?\1",
     "a fence of any length": r"(`{3,})[^`]*\1x",
     "two repeats that share characters": r"<\w*\d+>",
     "a group of repeats": r"(?:\w+\s*)*;",
     "alternatives that share a beginning": r"(?:a|ab|b)*c",
-    "text up to a digit": r".*\d:\d",
-    "a lazy repeat": r"x.*? too large",
 }
 """Patterns of quadratic or exponential cost, by the text that shows it."""
 
@@ -138,7 +133,6 @@ LINEAR = {
     "a quoted line": r"(?m)^[^\S\n]*+>[^\n]*+",
     "the run of a guarded start": r"(?<!\w)\w++:",
     "a bounded repeat": r"see \s{0,20}below",
-    "words": r"\b(?:must|never|always)\b",
 }
 
 
@@ -176,12 +170,10 @@ def test_small_letters_are_searched_for_the_same() -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("I WAS", "so i was"),
         (r"\WX\S", " xy"),
         ("[A-F]0", "b0"),
         ("(?P<Name>a)(?P=Name)", "AA"),
         ("straße", "STRASSE"),
-        ("ñandú", "ÑANDÚ"),
         ("ıki", "IKI"),
         ("K", "\u212a"),
         ("s", "ſ"),
@@ -200,41 +192,25 @@ WORD = Pattern(r"\w+")
 
 @pytest.mark.parametrize("between", [" ", "\n", ", ", "-"])
 def test_a_long_text_is_searched_in_pieces_between_words(between: str) -> None:
-    """The matches are those of one search over the whole text."""
+    """The matches are those of one search over the whole text; an empty match between two pieces is found once."""
     text = between.join(f"word{number}" for number in range(20_000))
     assert len(text) > 5 * SEARCHED_CHARS
     assert [found.span() for found in WORD.finditer(text)] == [found.span() for found in re.finditer(r"\w+", text)]
     assert WORD.findall(text) == re.findall(r"\w+", text)
     assert WORD.sub("x", text) == re.sub(r"\w+", "x", text)
     assert WORD.split(text) == re.split(r"\w+", text)
+    stops = "。" * (3 * SEARCHED_CHARS)
+    assert Pattern("(?<=。)").split(stops) == re.split("(?<=。)", stops)
 
 
-@pytest.mark.parametrize("begun", [1, 2, 199])
-def test_a_piece_ends_before_a_word_that_would_be_cut(begun: int) -> None:
-    """If a word begins in the last 199 characters of a piece, the whole word belongs to the next piece."""
-    words = ["a" * (SEARCHED_CHARS - begun - 1), "b" * 200, "c" * SEARCHED_CHARS]
-    assert WORD.findall("-".join(words))[:2] == words[:2]
-
-
-def test_a_long_text_is_cut_between_lines_where_it_has_lines() -> None:
-    """A match that contains spaces is found whole if a line ends in the second half of each piece."""
+def test_a_piece_ends_where_a_match_is_least_likely_cut() -> None:
+    """Before a word that begins in its last 199 characters, and after a line where one ends in its second half."""
+    for begun in (1, 199):
+        words = ["a" * (SEARCHED_CHARS - begun - 1), "b" * 200, "c" * SEARCHED_CHARS]
+        assert WORD.findall("-".join(words))[:2] == words[:2]
     line = ("one two three " * SEARCHED_CHARS)[: SEARCHED_CHARS * 55 // 100]
     text = "\n".join([line] * 9)
     assert len(Pattern("one two three").findall(text)) == text.count("one two three")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("word " * (SEARCHED_CHARS // 50) + "b\nc " + "word " * SEARCHED_CHARS, id="in the first half"),
-        pytest.param("。" * (2 * SEARCHED_CHARS - 3) + "b\nc", id="in a last piece of full length"),
-    ],
-)
-def test_a_match_over_a_line_end_is_found_where_no_piece_ends(text: str) -> None:
-    """A piece does not end in its first half, and a rest that one search can read is not cut."""
-    found = Pattern("b\nc").search(text)
-    assert found is not None
-    assert found.start() == text.index("b\nc")
 
 
 def test_a_search_stays_between_two_positions() -> None:
@@ -244,26 +220,6 @@ def test_a_search_stays_between_two_positions() -> None:
         assert [found.start() for found in Pattern("b").finditer(text, start, start + 3)] == [start + 1]
         assert Pattern("b").search(text, start, start + 1) is None
         assert Pattern("a").search(text, start + 1, start + 3) is not None
-
-
-@pytest.mark.parametrize(("source", "text"), [("goal", "GOAL"), ("GOAL", "goal")])
-def test_case_matters_unless_a_pattern_ignores_it(source: str, text: str) -> None:
-    """A pattern in small letters matches capital letters only with `IGNORE_CASE`, and the other way around."""
-    assert not Pattern(source).occurs_in(text)
-    assert Pattern(source, IGNORE_CASE).occurs_in(text)
-
-
-def test_what_does_not_match_stays() -> None:
-    """The text before the first match is kept, and so is a text that does not begin with a match."""
-    assert Pattern("b").sub("x", "abcb") == "axcx"
-    assert Pattern("b").split("abcb") == ["a", "c", ""]
-    assert Anchored("b").remove_prefix("ab") == "ab"
-
-
-def test_an_empty_match_between_two_pieces_is_found_once() -> None:
-    """It lies at the end of one piece and at the beginning of the next."""
-    text = "。" * (3 * SEARCHED_CHARS)
-    assert Pattern("(?<=。)").split(text) == re.split("(?<=。)", text)
 
 
 def test_one_call_reads_a_bounded_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,9 +146,6 @@ def refusal_of_anthropic() -> Exception:
     return anthropic.BadRequestError(said, response=response, body=body)
 
 
-REFUSALS = [(lambda: gpt("gpt-4o"), refusal_of_openai), (claude, refusal_of_anthropic)]
-
-
 @pytest.mark.requirement("S3.15", "S3.16", "S3.22")
 @pytest.mark.parametrize(
     ("real", "refusal"), [(lambda: gpt("gpt-4o"), refusal_of_openai), (claude, refusal_of_anthropic)]

@@ -87,33 +87,6 @@ def at_eighty_thousand(answered: Answered, rounds: int = ROUNDS, file: str = SEE
     return agent, sent
 
 
-@pytest.mark.requirement("S4.4", "S4.5", "S4.17")
-def test_the_next_request_has_prompt_tools_summary_rounds_and_question_in_this_order(answered: Answered) -> None:
-    """The prompt to the byte, and every tool."""
-    agent, sent = at_eighty_thousand(answered)
-    agent.invoke(Command(resume=True), CONFIG)
-    (request,) = sent
-    assert request[0].text == "You keep the notes of the harbor."
-    assert TOLD in request[1].text
-    newest = [f"{word}-{n}" for n in (ROUNDS - 2, ROUNDS - 1) for word in ("note", "read")]
-    assert [message.id for message in request[2:]] == [*newest, "question"]
-    assert sent.tools == [["ferries"]]
-
-
-@pytest.mark.requirement("S4.6", "S4.16", "S4.22")
-def test_the_model_is_given_the_history_to_summarize_and_nothing_else(answered: Answered) -> None:
-    """Neither the system prompt nor the two newest rounds nor the question; five hundred characters are asked for."""
-    agent, sent = at_eighty_thousand(answered)
-    agent.invoke(Command(resume=True), CONFIG)
-    text = " ".join(message.text for asked in sent.summaries for message in asked)
-    assert "Note 0. " in text
-    assert f"Note {ROUNDS - 3}. " in text
-    assert f"Read {ROUNDS - 3}. " in text
-    for left_out in (f"Note {ROUNDS - 2}. ", f"Read {ROUNDS - 1}. ", QUESTION.text, "You keep the notes"):
-        assert left_out not in text
-    assert " 500 characters" in text
-
-
 @pytest.mark.requirement("S4.24", "S4.29")
 def test_after_a_refusal_the_whole_conversation_is_sent(answered: Answered) -> None:
     """The preset asks; on a no nothing is summarized, and the state is the same to the byte."""
@@ -123,19 +96,6 @@ def test_after_a_refusal_the_whole_conversation_is_sent(answered: Answered) -> N
     assert ids(sent[0]) == [*ids(talk()), "question"]
     assert frozen(values(agent)["messages"][:-1]) == frozen([*talk(), QUESTION])
     assert [row.verdict for row in ledger(agent)] == ["declined"]
-
-
-@pytest.mark.requirement("S4.8", "S4.34", "S4.36")
-def test_an_event_tells_what_was_saved(answered: Answered) -> None:
-    """Seventy thousand tokens come to less than a seventh."""
-    agent, _ = at_eighty_thousand(answered)
-    chunks = list(agent.stream(Command(resume=True), CONFIG, stream_mode=["custom", "updates"]))
-    (told,) = events(chunks, "CompactContextEvent")
-    assert 64_000 < told["original_tokens"] < 72_000
-    assert told["new_tokens"] < told["original_tokens"] / 7
-    assert told["saved_ratio"] == round(1 - told["new_tokens"] / told["original_tokens"], 4)
-    assert TOLD in told["summary"]
-    assert standing(agent)["epoch"] == 1
 
 
 @pytest.mark.requirement("S4.2", "S4.3", "S4.32")
@@ -203,12 +163,16 @@ def agreed() -> Story:
     )
 
 
-@pytest.mark.requirement("S4.1", "S4.33", "S4.7")
+@pytest.mark.requirement("S4.1", "S4.4", "S4.5", "S4.7", "S4.17", "S4.33")
 def test_a_long_history_is_neither_cut_off_nor_refused(agreed: Story) -> None:
-    """A summary stands for all before the newest two rounds, which stay to the byte; and it stays so."""
+    """Prompt, summary, the newest two rounds to the byte, and the question, with every tool; and it stays so."""
     newest = talk()[-4:]
+    assert agreed.sent.tools == [["ferries"]] * 2
+    assert agreed.request[6].id == "question"
     for request, more in zip(agreed.sent, (1, 3), strict=True):
+        assert request[0].text == "You keep the notes of the harbor."
         assert is_summary(request[1])
+        assert TOLD in request[1].text
         assert frozen(request[2:6]) == frozen(newest)
         assert len(request) == 6 + more
     assert len(CompactionThread(agreed.agent, CONFIG).transcript()) == 2 * ROUNDS + 4
@@ -228,14 +192,31 @@ def test_a_person_is_asked_before_the_agents_own_model_is(agreed: Story) -> None
     assert [row.strategy for row in ledger(agreed.agent)] == ["recent_rounds+model"]
 
 
-@pytest.mark.requirement("S4.31", "S4.42", "S4.35")
-def test_the_thread_tells_how_often_it_was_compacted(agreed: Story) -> None:
-    """In the window of its configuration, not of the model; listeners know the event by its constant."""
+@pytest.mark.requirement("S4.8", "S4.31", "S4.34", "S4.35", "S4.36", "S4.42")
+def test_an_event_tells_what_was_saved_and_the_thread_how_often(agreed: Story) -> None:
+    """Seventy thousand tokens come to less than a seventh; listeners know the event by its constant.
+
+    The window is that of the configuration, not of the model.
+    """
     assert compaction_count(values(agreed.agent)) == 1
     (told,) = events(agreed.chunks, "CompactContextEvent")
     assert told["type"] == CONTEXT_COMPACTED == "context_compacted"
+    assert 64_000 < told["original_tokens"] < 72_000
+    assert told["new_tokens"] < told["original_tokens"] / 7
+    assert told["saved_ratio"] == round(1 - told["new_tokens"] / told["original_tokens"], 4)
+    assert TOLD in told["summary"]
     before = [event for event in events(agreed.chunks, "PreCompactEvent") if event["trigger"] == "input"]
     assert [event["threshold"] for event in before] == [64_000]
+
+
+@pytest.mark.requirement("S4.6", "S4.16", "S4.22")
+def test_the_model_is_given_the_history_to_summarize_and_nothing_else(agreed: Story) -> None:
+    """Neither the system prompt nor the two newest rounds nor the question; five hundred characters are asked for."""
+    text = " ".join(message.text for asked in agreed.sent.summaries for message in asked)
+    for told in ("Note 0. ", f"Note {ROUNDS - 3}. ", f"Read {ROUNDS - 3}. ", " 500 characters"):
+        assert told in text
+    for left_out in (f"Note {ROUNDS - 2}. ", f"Read {ROUNDS - 1}. ", QUESTION.text, "You keep the notes"):
+        assert left_out not in text
 
 
 def word(number: int) -> str:

@@ -305,29 +305,6 @@ def test_what_is_no_summary_is_rolled_back_with_its_reason(
     assert ids(sent[0]) == ids(given)
 
 
-@pytest.mark.requirement("S0.31", "S0.33", "S0.34")
-@pytest.mark.parametrize("summary", [SUMMARY, ""])
-def test_each_phase_tells_sizes_and_counts_and_the_last_one_the_reason(answered: Answered, summary: str) -> None:
-    """Five results of thirty stay and are shortened; the summary's size is told where there is one."""
-    model = gpt("gpt-4o")
-    answered(model, summary=summary)
-    agent = agent_of(
-        model,
-        "selective",
-        summarizer=None,
-        emit_compaction_meta_events=True,
-        hooks=("pre_model",),
-    )
-    chunks = list(agent.stream({"messages": LOGS}, CONFIG, stream_mode=["custom", "updates"]))
-    told = events(chunks, "CompactionMetaEvent")
-    assert [event["phase"] for event in told][-1] == ("summary_done" if summary else "rollback")
-    assert told[0]["tokens_before"] > 102_400
-    assert told[1]["tokens_after"] < told[1]["tokens_before"]
-    assert (told[1]["tool_results_truncated"], told[1]["tool_calls_truncated"]) == (5, 0)
-    assert (told[-1]["tokens_after"] < told[0]["tokens_before"]) == bool(summary)
-    assert told[-1]["reason"] == ("success" if summary else "empty_summary")
-
-
 @pytest.mark.requirement("S0.36", "S0.37", "S0.38")
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_run_switches_the_phases_on_for_who_streams_and_for_the_log(
@@ -377,21 +354,6 @@ def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(
         assert any(phrase in line for line in logged), phrase
 
 
-@pytest.mark.requirement("S0.29", "S0.30", "S0.32")
-def test_the_phases_are_told_where_they_are_switched_on(answered: Answered) -> None:
-    """Each with what it counted: five blocks stay, and twenty-five leave."""
-    for switched in (False, True):
-        model = gpt("gpt-4o")
-        answered(model, summary=SUMMARY)
-        agent = agent_of(model, "selective", summarizer=None, emit_compaction_meta_events=switched)
-        chunks = list(agent.stream({"messages": LOGS}, CONFIG, stream_mode=["custom", "updates"]))
-        told = events(chunks, "CompactionMetaEvent")
-        phases = ["selective_start", "selective_done", "summary_start", "summary_done"]
-        assert [event["phase"] for event in told] == (phases if switched else [])
-        if switched:
-            assert (told[1]["tool_blocks_kept"], told[1]["tool_blocks_dropped"]) == (5, 25)
-
-
 @pytest.mark.requirement("S0.7")
 def test_a_call_of_two_tools_and_both_results_are_one_block(answered: Answered) -> None:
     """Of twelve such blocks five stay with both results, in whatever order these stand."""
@@ -410,23 +372,35 @@ def test_a_call_of_two_tools_and_both_results_are_one_block(answered: Answered) 
     assert ids(request, "gets-") == [f"gets-{n}" for n in range(14, 24)]
 
 
-@pytest.mark.requirement("S0.4", "S0.25", "S0.35")
-def test_first_is_chosen_then_summarized_and_at_last_committed() -> None:
-    """The builder's setting tells the phases; only a summary that passed is followed by a commit."""
-    for summary, ends in ((SUMMARY, "commit"), ("", "rollback")):
-        told = story(
-            gpt("gpt-4o"),
-            "selective",
-            {"messages": LOGS},
-            summary=summary,
-            emit_compaction_meta_events=True,
-            hooks=("pre_model",),
-        )
-        assert steps(told.chunks) == ["token_check", "selective_compaction", "summarize", ends, "model"]
-        phases = [event["phase"] for event in events(told.chunks, "CompactionMetaEvent")]
-        assert phases[:3] == ["selective_start", "selective_done", "summary_start"]
-        assert phases[3:] == (["summary_done"] if summary else ["rollback"])
-        assert any(map(is_summary, told.request)) == bool(summary)
+@pytest.mark.requirement("S0.4", "S0.25", "S0.35", "S0.29", "S0.30", "S0.31", "S0.32", "S0.33", "S0.34")
+@pytest.mark.parametrize(("summary", "switched"), [(SUMMARY, True), ("", True), (SUMMARY, False)])
+def test_first_is_chosen_then_summarized_and_at_last_committed(summary: str, *, switched: bool) -> None:
+    """Only a summary that passed is followed by a commit; the builder's setting tells the phases and their counts.
+
+    Five blocks of thirty stay and their results are shortened; the last phase tells the reason.
+    """
+    told = story(
+        gpt("gpt-4o"),
+        "selective",
+        {"messages": LOGS},
+        summary=summary,
+        emit_compaction_meta_events=switched,
+        hooks=("pre_model",),
+    )
+    ends = "commit" if summary else "rollback"
+    assert steps(told.chunks) == ["token_check", "selective_compaction", "summarize", ends, "model"]
+    assert any(map(is_summary, told.request)) == bool(summary)
+    found = events(told.chunks, "CompactionMetaEvent")
+    phases = ["selective_start", "selective_done", "summary_start", "summary_done" if summary else "rollback"]
+    assert [event["phase"] for event in found] == (phases if switched else [])
+    if switched:
+        begun, done, _, last = found
+        assert begun["tokens_before"] > 102_400
+        assert done["tokens_after"] < done["tokens_before"]
+        assert (done["tool_blocks_kept"], done["tool_blocks_dropped"]) == (5, 25)
+        assert (done["tool_results_truncated"], done["tool_calls_truncated"]) == (5, 0)
+        assert (last["tokens_after"] < begun["tokens_before"]) == bool(summary)
+        assert last["reason"] == ("success" if summary else "empty_summary")
 
 
 @pytest.mark.requirement("S0.20", "S0.21")

@@ -69,22 +69,6 @@ async def test_a_snapshot_that_cannot_be_read_is_restored_by_the_next_turn(go: D
     assert standing(graph)["streak"] == 1
 
 
-async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> None:
-    """A draft without a failure of its own is put off and recovered in the same way."""
-    graph = agent(calm(), now=iter(range(1_000, 99_000, 1_000)).__next__)
-    await go.invoke(graph, full(), interrupt_before=["summarize"])
-    held = values(graph)["messages"]
-    graph.update_state(CONFIG, {"messages": Overwrite(held[4:])}, as_node="model")
-    with failing_records(graph, "snapshot", times=None):
-        chunks = await go.stream(graph, said("hello", "first"))
-    assert steps(chunks) == ["token_check", "rollback", "model"]
-    await go.invoke(graph, said("again", "second"))
-    names = [message.id for message in held]
-    assert [message.id for message in CompactionThread(graph, CONFIG).transcript()][: len(names)] == names
-    assert standing(graph)["draft"] is None
-    assert "recovered" in verdicts(graph)
-
-
 async def test_what_follows_a_rollback_is_decided_by_what_it_restored(go: Drive) -> None:
     """Another writer had made it small; the snapshot is over the limit, and the next level takes it on."""
     model = ScriptedModel()
@@ -132,35 +116,6 @@ async def test_a_refused_message_that_cannot_be_archived_stays(go: Drive, on_ref
     assert values(graph)["messages"][-1].text == "answered"
     assert "a short one" in texts(model.received[-1])
     assert HUGE in CompactionThread(graph, CONFIG).transcript()
-
-
-async def test_a_refusal_goes_on_where_the_archive_failed(go: Drive) -> None:
-    """The run that raised is run again: the message is archived, and one line stands in its place."""
-    graph = agent()
-    with failing_records(graph, "archive"), pytest.raises(MessageRefusedError):
-        await go.invoke(graph, {"messages": [HUGE.model_copy()]})
-    await go.invoke(graph, None)
-    stand_in = values(graph)["messages"][-2]
-    assert records_of(graph).recall("thread", stand_in.additional_kwargs["compaction"]["handle"]) == HUGE
-    assert verdicts(graph) == ["refused"]
-
-
-async def test_thoughts_that_are_not_sent_again_take_no_room(go: Drive) -> None:
-    """A turn that broke off while the model was thinking is never sent: the next input fits and is answered."""
-    thoughts = AIMessage([{"type": "thinking", "thinking": filler(800), "signature": "s"}])
-    graph = agent(ScriptedModel(replies=[usage(thoughts, 5, 804), usage(AIMessage("answered"), 309)]))
-    await go.invoke(graph, said("hello"))
-    await go.invoke(graph, said(filler(300)))
-    assert values(graph)["messages"][-1].text == "answered"
-    assert verdicts(graph) == []
-
-
-async def test_an_anchor_over_the_limit_alone_exhausts_nothing(go: Drive) -> None:
-    """Where nothing can leave and only the anchor is over the limit, the request is sent: by our count it fits."""
-    graph = agent(ScriptedModel(replies=[usage(AIMessage("ok"), 100), "answered"]))
-    await go.invoke(graph, said("hello"))
-    await go.invoke(graph, said(filler(300)))
-    assert values(graph)["messages"][-1].text == "answered"
 
 
 def hidden(text: str) -> str:

@@ -1,3 +1,5 @@
+"""The test doubles that a user of this package has: scripted models, and what fails on purpose."""
+
 import asyncio
 from typing import Any
 
@@ -6,11 +8,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
-from langgraph_compaction.nodes.gate.reply_checks import summary_text
-from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 from langgraph_compaction.nodes.testing import (
     BAD_REPLIES,
     Fault,
@@ -21,11 +18,9 @@ from langgraph_compaction.nodes.testing import (
     copying,
     failing,
     failing_records,
-    inflated,
-    texts,
     usage,
 )
-from tests.graph.harness import CONFIG, agent, full, said, told, values, verdicts
+from tests.graph.harness import CONFIG, agent, said, told, values, verdicts
 
 ASKED: list[BaseMessage] = [HumanMessage("NEEDLE-1 and NEEDLE-2 and NEEDLE-1")]
 
@@ -88,24 +83,6 @@ def test_no_bad_reply_becomes_a_summary(name: str) -> None:
     assert verdict.startswith(("rejected_", "failed_"))
 
 
-def test_an_inflated_reply_has_the_form_of_a_summary() -> None:
-    """It is rejected for its length alone."""
-    reply = summarizer_of(ScriptedModel(replies=[inflated])).summarize(_request())
-    assert isinstance(summary_text(reply), str)
-    assert len(inflated(ASKED).split()) > len(texts(ASKED).split())
-
-
-def _request() -> Any:
-    class Request:
-        callbacks = None
-        summary_prompt = FIVE_SECTIONS
-
-        def prompt(self) -> list[BaseMessage]:
-            return ASKED
-
-    return Request()
-
-
 async def test_a_failing_saver_stays_the_saver_it_was() -> None:
     """The nth write raises, by either way to drive, and all others work."""
     saver = failing(InMemorySaver(), "put", nth=2)
@@ -133,16 +110,6 @@ async def test_a_coroutine_method_raises_when_it_is_awaited() -> None:
                 await waiting
         assert fault.calls == 4
     assert await store.get("c") == "c"
-
-
-def test_records_fail_at_the_nth_call() -> None:
-    """The archive of the first compaction cannot be written, that of the second can."""
-    graph = agent()
-    with failing_records(graph, "commit", error=OSError("read-only")) as fault:
-        graph.invoke(full(), CONFIG)
-    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
-    assert fault.calls == 2
-    assert records_of(graph).snapshot(AttemptKey("nobody", "", "", 0, 0)) is None
 
 
 def test_records_of_another_graph_are_refused() -> None:

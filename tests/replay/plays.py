@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from tests.fakes import ReplyingSummarizer
 from tests.recount import text_tokens
-from tests.replay.watcher import State, Watcher
+from tests.replay.watcher import Watcher
 from tests.replay.wire import Wire, tokens
 from tests.shared_data import shared_data
 
@@ -87,11 +87,6 @@ class Play:
     sent: list[list[BaseMessage]]
     """The messages of every request."""
 
-    @property
-    def floors(self) -> Counter[int | None]:
-        """Number of commits with each round floor."""
-        return Counter(row.floor for row in self.report.attempts if row.verdict == "committed")
-
     def defects(self) -> list[str]:
         """All defects, beginning with the first of each kind."""
         report, wire = self.report, self.wire
@@ -117,8 +112,8 @@ def recordings(file: str) -> list[Recording]:
     return read_recordings(shared_data(file))
 
 
-def play(case: Case, database: Database, tamper: Callable[[State], State] = lambda state: state) -> Play:
-    """Play a conversation to its end; `tamper` may change the states that the watcher sees."""
+def play(case: Case, database: Database) -> Play:
+    """Play a conversation to its end."""
     recording = recordings(case.file)[case.number]
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
@@ -133,7 +128,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     player = Player(recording, options, on_request=wire, on_sent=lambda messages, _: sent.append(list(messages)))
     watcher = Watcher(CompactionRecords(database), player.report.thread, _counted)
     watcher.overhead = tokens((), recording.tools)
-    player.observe, wire.playback = (lambda state: watcher(tamper(state))), player.playback
+    player.observe, wire.playback = watcher, player.playback
     report = player.play()
     whole = [_content(message) for message in CompactionThread(player.graph, player.config).transcript()]
     said = [_content(message) for message in recording.messages]

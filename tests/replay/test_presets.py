@@ -55,12 +55,3 @@ def test_every_preset_compacts_of_its_own_accord(preset: Preset, played: Callabl
         played(case) for case in (*CASES, *SAMPLE) if case.preset == preset
     )  # up to the first that shows it
     assert any(row.tokens_before <= play.report.limit for play in everything for row in play.report.attempts)
-
-
-def test_every_conversation_and_every_preset_has_its_turn() -> None:
-    """Each preset at both windows, and each conversation under two presets."""
-    assert [(case.file, case.number) for case in SAMPLE] == [one for one in EVERY if one != NO_ROOM] + EVERY
-    assert len({(case.file, case.number, case.preset) for case in SAMPLE}) == len(SAMPLE)
-    assert {(case.preset, case.share) for case in SAMPLE} == {(one, share) for one in OTHERS for share in (25, 50)}
-    assert len(set(WHOLE)) == len(WHOLE) == (len(EVERY) * 2 - 1) * len(OTHERS)
-    assert set(SAMPLE) <= set(WHOLE)

@@ -29,7 +29,6 @@ REST = [(file, number) for file, size in SIZES.items() if file != TAU_BENCH for 
 BIASED = [Case(file, number, 25, "-biased") for file, number in [*SAMPLE, *REST]]
 FAILING = [Case(file, number, 25, "-failing") for file, number in [*SAMPLE, *REST]]
 SHOWN = [Case(file, number, 25) for file, number in [*SAMPLE, *REST]]
-TAU_BENCH_QUARTER = [case for case in ALL if case.file == TAU_BENCH and case.share == 25]
 REFUSED = {
     "function-calling-simple-25%": 1,
     "function-calling-simple-50%": 1,
@@ -40,37 +39,26 @@ REFUSED = {
 """Inputs that cannot be sent, beside system prompt and tool schemas, under so small a limit."""
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*ALL, *BIASED, *FAILING], ids=lambda case: case.id)
 def test_nothing_is_broken_and_nothing_lost(case: Case, played: Played) -> None:
-    """No request is over the limit or invalid, every invariant holds after every node, and no word is lost."""
+    """No request is over the limit or invalid, every invariant holds after every node, and no word is lost.
+
+    The same holds where the model's usage and its window are in other tokens than ours, and where every attempt that
+    needs the summarizer is rolled back, and the next level commits.
+    """
     play = played(case)
     assert play.defects() == []
     assert play.in_order
     assert play.wire.requests > 0
+    if case in FAILING:
+        assert any(row.verdict == "failed_transient" for row in play.report.attempts)
+        assert not any(row.verdict == "committed" and row.summary for row in play.report.attempts)
 
 
 def test_a_window_without_room_for_a_conversation_is_refused(played: Played) -> None:
     """The error names the window, and says what to do."""
     with pytest.raises(SettingsError, match=r"no room for a conversation: window 1312, .* Give a larger window"):
         played(Case(*NO_ROOM, 25))
-
-
-@pytest.mark.parametrize("case", BIASED, ids=lambda case: case.id)
-def test_a_model_that_counts_otherwise_changes_nothing(case: Case, played: Played) -> None:
-    """The same holds where the model's usage and its window are in other tokens than ours."""
-    play = played(case)
-    assert play.defects() == []
-    assert play.in_order
-
-
-@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
-def test_a_summarizer_that_always_fails_changes_nothing(case: Case, played: Played) -> None:
-    """The same holds where every attempt that needs the summarizer is rolled back, and the next level commits."""
-    play = played(case)
-    assert play.defects() == []
-    assert play.in_order
-    assert any(row.verdict == "failed_transient" for row in play.report.attempts)
-    assert not any(row.verdict == "committed" and row.summary for row in play.report.attempts)
 
 
 @pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.id)

@@ -3,8 +3,6 @@
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from tests.server.dev_server import Server, ids, ran, said, said_by_user, steps, talk, wish
 
@@ -29,31 +27,6 @@ def test_the_middleware_keeps_its_records_beside_the_checkpoints(client: Any, ke
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, agent["assistant_id"], input=talk(900))
     assert [row.verdict for row in CompactionRecords(kept.database).history(thread)] == ["committed"]
-
-
-def test_an_error_of_a_run_is_seen_in_the_log(server: Server, client: Any, assistant: str) -> None:
-    """`Server.errors` finds it, with its level and its traceback."""
-    before = len(server.log)
-    thread = client.threads.create()["thread_id"]
-    with pytest.raises(Exception, match="RequestError"):
-        client.runs.wait(thread, assistant, input={"messages": [], "compaction_request": "nonsense"})
-    found = server.errors(before)
-    assert any("[error " in line for line in found)
-    assert any(line.startswith("Traceback") for line in found)
-
-
-def test_a_thread_can_be_read_and_gone_on_with_at_any_checkpoint(client: Any, assistant: str) -> None:
-    """The server finds the state of each step, and a run from an old one goes on from what was said by then."""
-    thread = client.threads.create()["thread_id"]
-    for text in ("first", "second"):
-        ran(client, thread, assistant, text)
-    steps = client.threads.get_history(thread, limit=100)
-    [after_first] = [one for one in steps if not one["next"] and len(one["values"]["messages"]) == 2]
-    again = client.threads.get_state(thread, checkpoint=after_first["checkpoint"])
-    assert again["values"]["messages"] == after_first["values"]["messages"]
-    state: Any = client.runs.wait(thread, assistant, input=said("third"), checkpoint=after_first["checkpoint"])
-    assert said_by_user(state) == ["first", "third"]
-    assert said_by_user(client.threads.get_state(thread)["values"]) == ["first", "third"]
 
 
 def test_a_copied_thread_goes_its_own_way(client: Any, assistant: str) -> None:
@@ -98,4 +71,3 @@ def test_a_restarted_server_goes_on(server: Server, client: Any, assistant: str)
     assert said_by_user(ran(client, thread, assistant, "And now?")) == [*said_by_user(compacted), "And now?"]
     back = client.runs.wait(thread, assistant, input=wish(undo="last", force=True))
     assert ids(back)[: len(talk(900)["messages"])] == [message["id"] for message in talk(900)["messages"]]
-    assert back["compaction"]["held"]

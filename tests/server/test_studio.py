@@ -39,29 +39,6 @@ def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> No
     assert list(schemas["input_schema"]["properties"]) == ["messages", "compaction", "memory", "compaction_request"]
 
 
-def test_a_streaming_run_compacts_with_events(client: Any, assistant: str) -> None:
-    """Nodes, events and the answer's words arrive as they come; the summary is no word of the answer."""
-    thread = client.threads.create()["thread_id"]
-    context = {"trigger_ratio": 0.4, "target_ratio": 0.2, "emit_compaction_meta_events": True}
-    modes = ["updates", "custom", "messages-tuple"]
-    chunks = list(client.runs.stream(thread, assistant, input=talk(450), context=context, stream_mode=modes))
-    by_kind = {
-        kind: [chunk.data for chunk in chunks if chunk.event == kind] for kind in ("updates", "custom", "messages")
-    }
-    ran_in_order = [name for update in by_kind["updates"] for name in update]
-    assert ran_in_order == ["token_check", "selective_compaction", "summarize", "commit", "model"]
-    events = [event["event"] for event in by_kind["custom"]]
-    assert events[0] == "PreCompactEvent"
-    assert "CompactionMetaEvent" in events
-    (told,) = [event for event in by_kind["custom"] if event["event"] == "CompactionEvent"]
-    assert told["verdict"] == "committed"
-    assert told["tokens_after"] < told["tokens_before"]
-    state = client.threads.get_state(thread)["values"]
-    assert state["compaction"]["head"] == told["compaction_id"]
-    assert state["messages"][0]["additional_kwargs"]["lc_source"] == "summarization"
-    assert "".join(message["content"] for message, _ in by_kind["messages"]) == state["messages"][-1]["content"]
-
-
 @pytest.mark.parametrize("accept", [True, False])
 def test_an_interrupt_is_answered(client: Any, assistant: str, accept: bool) -> None:
     """The thread waits for a person, shows the question with its figures, and goes on as they say."""

@@ -22,7 +22,6 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
     ("text", "found"),
     [
         (PINNED, ["keep this"]),
-        ("<pin>keep this</PIN>", ["keep this"]),
         ("<Pin>不要周一的航班</Pin>", ["不要周一的航班"]),
         ("a <Pin>first</Pin> b <Pin>second</Pin>", ["first", "second"]),
         ("<Pin>\n two\n lines \n</Pin>", ["two\n lines"]),
@@ -30,7 +29,6 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
         ("<Pin> </Pin><Pin></Pin>", []),
         ("<Pin>not closed", ["not closed"]),
         ("<Pin>\nnot closed\nover lines", ["not closed\nover lines"]),
-        ("<Pin>a</Pin> b <pin>c <Pin>d", ["a", "c <Pin>d"]),
         ("<Pin>", []),
         ("```\n<Pin>not closed\n```\nwords", []),
         ("> <Pin>not closed\n\nwords", []),
@@ -39,14 +37,11 @@ def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:
         ("&lt;Pin&gt;escaped&lt;/Pin&gt;", []),
         (f"```\n{PINNED}\n```", []),
         (f"```xml\n{PINNED}", []),
-        (f"> {PINNED}", []),
         (f"said:\r\n > {PINNED}\r\nthat", []),
         (f"```\ncode\n```\n{PINNED}", ["keep this"]),
-        (f"> quoted\n\n{PINNED}", ["keep this"]),
-        pytest.param(f"````\n```\n{PINNED}\n```\n````", []),
-        pytest.param(f"~~~\n{PINNED}\n~~~", []),
-        pytest.param(f"what does `{PINNED}` do?", []),
-        pytest.param(f"they wrote:\r> {PINNED}", []),
+        (f"````\n```\n{PINNED}\n```\n````", []),
+        (f"~~~\n{PINNED}\n~~~", []),
+        (f"what does `{PINNED}` do?", []),
         ("<Pin>run `make </Pin>` now</Pin>", ["run `make </Pin>` now"]),
         ("<Pin>run\n```\n</Pin>\n```\nnow</Pin>", ["run\n```\n</Pin>\n```\nnow"]),
         (f"```\ncode\n```> {PINNED}", []),
@@ -70,17 +65,6 @@ def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
         summary_message(PINNED, "c"),
         summary_message("text", "c", {"v": 1, "note": PINNED}),
     ],
-    ids=[
-        "assistant",
-        "tool",
-        "tool, not closed",
-        "assistant, not closed",
-        "system",
-        "meta",
-        "call",
-        "summary",
-        "record",
-    ],
 )
 def test_nobody_else_pins(message: AnyMessage) -> None:
     """Assistant, tools, system prompt, meta messages and the text of a summary pin nothing."""
@@ -103,17 +87,7 @@ def test_text_in_blocks_is_read_block_by_block() -> None:
     assert pins_in(HumanMessage(blocks)) == ["in a block", "in another"]
 
 
-@pytest.mark.parametrize(
-    ("most", "kept"),
-    [
-        (0, ()),
-        (1, ("d",)),
-        (2, ("a b",)),
-        (3, ("a b", "d")),
-        (6, ("a b", "c c c", "d")),
-        (100, ("a b", "c c c", "d")),
-    ],
-)
+@pytest.mark.parametrize(("most", "kept"), [(0, ()), (1, ("d",)), (2, ("a b",)), (6, ("a b", "c c c", "d"))])
 def test_pins_are_bounded(most: int, kept: Sequence[str]) -> None:
     """What does not fit beside the older ones is no pin; a shorter one behind it may be."""
     assert pins(user("<Pin>a b</Pin><Pin>c c c</Pin>"), user("<Pin>d</Pin>"), most=most) == kept
@@ -135,11 +109,9 @@ def test_a_text_is_released_where_it_is_pinned() -> None:
     ("message", "is_open"),
     [
         (user("<Pin>a"), True),
-        (user("<Pin>a</Pin> and <Pin>b"), True),
         (user("<Pin>a</Pin>"), False),
         (user("<Pin>a</Pin> <Pin> "), False),
         (user("`<Pin>` a"), False),
-        (user("a"), False),
         (AIMessage("<Pin>a"), False),
         (meta("<Pin>a"), False),
     ],

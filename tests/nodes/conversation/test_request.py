@@ -1,23 +1,24 @@
+"""A request is a conversation that every provider accepts, healed by position, and nothing of it is lost."""
+
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import (
     MALFORMED,
     NO_RESULT,
-    meter_of_thread,
-    placeholder_results,
+    Meter,
     render,
 )
-from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, messages_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript, calls_of
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import claude, gpt
+from tests.graph.harness import WORDS
 from tests.histories import IMAGE, asks, histories, meta, numbered, result, user
 from tests.invariants import check_request
 from tests.recount import second_opinion, unpaired
@@ -59,21 +60,8 @@ def test_the_request_is_healed(case: str) -> None:
     check_request(sent)
 
 
-def test_a_malformed_call_is_answered() -> None:
-    """Providers are sent it after the well-formed ones, and results follow in that order."""
-    message = AIMessage(
-        "",
-        tool_calls=asks("b").tool_calls,
-        invalid_tool_calls=[{"name": "read", "args": "{", "id": "a", "error": None}],
-    )
-    sent = render(numbered([message, result("a"), user("u")]))
-    assert [getattr(m, "tool_call_id", None) for m in sent] == [None, "b", "a", None]
-    assert not unpaired(to_openai(sent))
-
-
 ERRORS: dict[str, tuple[str, str | None, str]] = {
     "no error": ("{", None, "the tool did not run. Call it with valid JSON]"),
-    "no arguments": ("", "Expecting value: line 1", 'did not run: "Expecting value: line 1". Call'),
     "the parser's words": ("{", "Expecting value: line 1", 'did not run: "Expecting value: line 1". Call'),
     "an error that repeats the arguments": (
         '{"text": "' + "long " * 5_000,
@@ -86,26 +74,21 @@ ERRORS: dict[str, tuple[str, str | None, str]] = {
 
 @pytest.mark.parametrize("case", ERRORS)
 def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> None:
-    """Not that it was interrupted; the parser's error is quoted on one line, without the arguments."""
+    """Not that it was interrupted, as the call beside it is told; the parser's error is quoted, without arguments."""
     arguments, error, says = ERRORS[case]
-    broken = [{"name": "read", "args": arguments, "id": "a", "error": error}]
-    sent = render(numbered([user("q"), AIMessage("", invalid_tool_calls=broken), user("u")]))
-    assert isinstance(sent[2], ToolMessage)
-    assert "the arguments of this call were malformed" in sent[2].text
-    assert says in sent[2].text
-    assert "interrupted" not in sent[2].text
-    assert "\n" not in sent[2].text
-    assert len(sent[2].text) < 350
-    assert (sent[2].status, sent[2].name) == ("error", "read")
-    assert not refused(sent)
-
-
-def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
-    """A well-formed call beside it that was interrupted is told as such."""
-    broken = [{"name": "read", "args": "{", "id": "a", "error": None}]
+    broken: list[Any] = [{"name": "read", "args": arguments, "id": "a", "error": error}]
     message = AIMessage("", tool_calls=asks("b").tool_calls, invalid_tool_calls=broken)
-    sent = render(numbered([message, user("u")]))
-    assert [m.text == NO_RESULT for m in sent if isinstance(m, ToolMessage)] == [True, False]
+    sent = render(numbered([user("q"), message, user("u")]))
+    interrupted, malformed = sent[2:4]
+    assert isinstance(malformed, ToolMessage)
+    assert interrupted.text == NO_RESULT
+    assert "the arguments of this call were malformed" in malformed.text
+    assert says in malformed.text
+    assert "interrupted" not in malformed.text
+    assert "\n" not in malformed.text
+    assert len(malformed.text) < 350
+    assert (malformed.status, malformed.name) == ("error", "read")
+    assert not refused(sent)
 
 
 def test_a_call_without_an_id_is_answered() -> None:
@@ -116,14 +99,6 @@ def test_a_call_without_an_id_is_answered() -> None:
     assert (sent[1].tool_call_id, sent[1].name) == ("call", "read")
     assert calls_of(sent[0]) == (("call", "read"),)
     assert calls_of(nameless) == ((None, "read"),)
-
-
-def test_the_conversation_is_not_changed() -> None:
-    """Only the request is healed."""
-    messages = numbered([asks("a", "b"), result("b"), user("u"), user("v", name="Ann"), AIMessage("")])
-    before = fingerprint_all(messages)
-    render(messages, join_user_messages=True)
-    assert fingerprint_all(messages) == before
 
 
 def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None:
@@ -139,19 +114,14 @@ def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None
     assert len(render(messages)) == 5
 
 
-def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
-    """Anthropic's joins them itself and OpenAI's sends both, so that `join_user_messages` is off by default."""
-    messages = [summary_message("s", "one"), user("u")]
-    for model, roles in ((claude(), ["user"]), (gpt("gpt-4o"), ["user", "user"])):
-        payload: Any = model._get_request_payload(messages)
-        assert [message["role"] for message in payload["messages"]] == roles
-    assert not CompactionSettings().join_user_messages
-
-
 @settings(max_examples=150, deadline=None)
 @given(histories(max_size=40))
 def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> None:
-    """Valid by position, the very same when rendered again, and so say two checkers that know none of our code."""
+    """Valid by position, and so say two checkers that know none of our code; what was said is sent once, and no more.
+
+    The same request rendered again is the very same, and nothing that was given is changed.
+    """
+    before = fingerprint_all(history)
     sent = render(history)
     check_request(sent)
     assert list(map(id, render(sent))) == list(map(id, sent))
@@ -159,36 +129,26 @@ def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> 
     assert render(joined, join_user_messages=True) == joined
     assert not unpaired(to_openai(sent))
     assert not second_opinion(to_openai(sent))
-
-
-@settings(max_examples=60, deadline=None)
-@given(histories(max_size=40))
-def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> None:
-    """All but orphans and empty turns is sent, once; nothing else is new but answers to calls without a result."""
-    sent = render(history)
     ids = [m.id for m in sent if m.id is not None]
     assert len(set(ids)) == len(ids)
-    missing = [m for m in history if m.id not in ids]
-    assert all(isinstance(m, ToolMessage) or not m.content for m in missing)
+    assert all(isinstance(m, ToolMessage) or not m.content for m in history if m.id not in ids)
     assert all(m.content in (NO_RESULT, MALFORMED.format(why=': "no JSON"')) for m in sent if m.id is None)
+    assert fingerprint_all(history) == before
 
 
-def test_a_thread_whose_model_is_unknown_is_measured_by_the_largest_correction() -> None:
-    """It is the largest correction of all models of the thread; without a correction, the counted size is used."""
-    for calibration, scale in (({"a": 1.2, "b": 1.5, "c": 1.1}, 1.5), ({}, 1.0), (None, 1.0)):
-        meter = meter_of_thread({"calibration": calibration}, approximate_counter(), 7)
-        assert (meter.scale, meter.overhead) == (scale, 7)
+BY_NAME = messages_counter(lambda messages: sum(len(str(m.name or "")) + len(m.text) + 3 for m in messages))
 
 
-def test_only_a_call_without_a_result_gets_a_placeholder() -> None:
-    """A call that has a result gets none."""
-    messages = numbered([asks("a", "b", "c"), result("b")])
-    (block,) = Transcript(messages).blocks
-    assert [message.tool_call_id for message in placeholder_results(messages, block)] == ["a", "c"]
-
-
-def test_a_command_to_this_package_is_never_sent() -> None:
-    """The mark `command` keeps a message out of the request; other marks do not."""
-    command = HumanMessage("/compact keep the price", id="m0", additional_kwargs={"compaction": {"command": True}})
-    marked = HumanMessage("u", id="m1", additional_kwargs={"compaction": {"pinned": True}})
-    assert render([command, marked]) == [marked]
+@given(messages=histories(), data=st.data(), counter=st.sampled_from((WORDS, BY_NAME)))
+def test_what_stays_weighs_what_its_own_request_would(
+    messages: list[AnyMessage], data: st.DataObject, counter: TokenCounter
+) -> None:
+    """Whatever blocks and single messages leave, the weights of the others are the tokens of what is then sent."""
+    meter, view = Meter(counter, overhead=7, scale=1.3), Transcript(messages)
+    leaving = data.draw(st.sets(st.integers(0, len(messages) - 1)))
+    blocks = [set(view.block_of[i].indexes) for i in leaving if i in view.block_of]
+    drop = (leaving - view.block_of.keys()).union(*blocks)
+    kept = [message for index, message in enumerate(messages) if index not in drop]
+    weight = sum(weight for index, weight in enumerate(meter.weights(view)) if index not in drop)
+    assert meter.scaled(meter.overhead + weight) == meter.request(kept)
+    assert meter.unscaled(meter.request(kept)) >= 7

@@ -1,3 +1,5 @@
+"""Counters of tokens: of texts, of messages, offline, and those of an application."""
+
 import datetime as dt
 import math
 import socket
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.nodes.conversation.request import Meter, calibration_factor, render
+from langgraph_compaction.nodes.conversation.request import calibration_factor, render
 from langgraph_compaction.nodes.conversation.tokens import (
+    CheckedCounter,
     TokenCounter,
     approximate_counter,
     messages_counter,
@@ -20,11 +23,11 @@ from langgraph_compaction.nodes.conversation.tokens import (
     tiktoken_counter,
     total,
 )
-from tests.histories import asks, histories, result, user
+from tests.fakes import chars
+from tests.histories import asks, histories, user
 from tests.recount import request_tokens
 
 EXACT, APPROXIMATE = tiktoken_counter(), approximate_counter()
-counters = pytest.mark.parametrize("counter", [EXACT, APPROXIMATE], ids=lambda counter: counter.name)
 
 ENCODINGS = (
     ("gpt-4o", "tiktoken:o200k_base"),
@@ -44,14 +47,11 @@ def test_another_tokenizer_counts_the_same_request(history: list[AnyMessage]) ->
     assert total(EXACT, request) == request_tokens(to_openai(request))
 
 
-@pytest.mark.parametrize(("model", "name"), ENCODINGS)
-def test_the_encoding_follows_the_model(model: str | None, name: str) -> None:
-    """An unknown model is counted in o200k_base; ranks that no package ships fall back to the approximation."""
-    assert tiktoken_counter(model).name == name
-
-
 def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With no socket to open and an empty tokenizer cache every model's counter works, and exactly as before."""
+    """With no socket to open and an empty cache every model's counter works; an unknown one is counted in o200k_base.
+
+    Ranks that no package ships fall back to the approximation.
+    """
 
     def no_network(*_: Any, **__: Any) -> None:
         raise OSError("no network in this sandbox")
@@ -67,31 +67,32 @@ def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_encoding_that_nobody_defines_is_none() -> None:
-    """There is nothing to load."""
-    assert offline_encoding("no_such_base") is None
+BROKEN: list[Any] = [{"name": "read", "args": "{oops", "id": "a", "error": "no"}]
+CALL = asks("a", path="x" * 50)
 
 
-def test_everything_that_is_sent_counts() -> None:
-    """Content, the calls with their arguments, malformed ones too, thoughts and refusals."""
-    bare = EXACT.message(AIMessage(""))
-    assert bare == 4
-    assert EXACT.message(AIMessage("hello world")) == bare + 2
-    assert EXACT.message(asks("a", path="x")) == bare + EXACT.text('read({"path": "x"})')
-    broken = AIMessage("", invalid_tool_calls=[{"name": "read", "args": "{oops", "id": "a", "error": "no"}])
-    assert EXACT.message(broken) == bare + EXACT.text("read({oops)")
-    for block in ({"type": "thinking", "thinking": "hello world"}, {"type": "refusal", "refusal": "hello world"}):
-        assert EXACT.message(AIMessage([block])) == bare + 2
-    assert EXACT.message(AIMessage(["hello", " world"])) == bare + 2
-    assert EXACT.message(AIMessage([{"type": "odd", "hello": 1}])) == bare + EXACT.text('{"type": "odd", "hello": 1}')
-
-
-@pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call", "custom_tool_call"])
-def test_a_call_that_stands_in_the_content_as_well_counts_once(kind: str) -> None:
-    """Providers are sent each call once, however often the message holds it."""
-    plain = asks("a", path="x" * 50)
-    twice = plain.model_copy(update={"content": [{"type": kind, "id": "a", "input": {"path": "x" * 50}}]})
-    assert EXACT.message(twice) == EXACT.message(plain)
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (AIMessage(""), ""),
+        (CALL, f'read({{"path": "{"x" * 50}"}})'),
+        (AIMessage("", invalid_tool_calls=BROKEN), "read({oops)"),
+        (asks("a", day=dt.date(2026, 11, 1)), 'read({"day": "2026-11-01"})'),
+        (AIMessage([{"type": "thinking", "thinking": "hello world"}]), "hello world"),
+        (AIMessage([{"type": "refusal", "refusal": "hello world"}]), "hello world"),
+        (AIMessage([{"type": "odd", "hello": 1}]), '{"type": "odd", "hello": 1}'),
+        *(
+            (
+                CALL.model_copy(update={"content": [{"type": kind, "id": "a", "input": {"path": "x" * 50}}]}),
+                f'read({{"path": "{"x" * 50}"}})',
+            )
+            for kind in ("tool_use", "tool_call", "function_call", "custom_tool_call")
+        ),
+    ],
+)
+def test_everything_that_is_sent_counts_once(message: AIMessage, text: str) -> None:
+    """Content, calls, malformed ones too, thoughts and refusals; a call that stands in the content too once."""
+    assert EXACT.message(message) == 4 + EXACT.text(text)
 
 
 def test_a_call_that_the_provider_itself_ran_counts() -> None:
@@ -100,29 +101,18 @@ def test_a_call_that_the_provider_itself_ran_counts() -> None:
     assert EXACT.message(AIMessage([block])) > 50
 
 
-def test_arguments_that_are_no_json_count_as_their_text() -> None:
-    """A date in an argument is no reason to fail."""
-    assert EXACT.message(asks("a", day=dt.date(2026, 11, 1))) == 4 + EXACT.text('read({"day": "2026-11-01"})')
-
-
 def test_the_approximation_knows_wide_scripts() -> None:
-    """Four characters of an alphabet are a token, rounded up, and so is each character of Chinese."""
+    """Four characters of an alphabet are a token, rounded up, and so is each character from U+2E80 on."""
     assert [APPROXIMATE.text(text) for text in ("", "a", "abcd", "abcde", "配置", "配置abcd")] == [0, 1, 1, 2, 2, 3]
-
-
-def test_every_character_from_the_first_wide_one_on_counts_as_one_token() -> None:
-    """U+2E80 is the first wide character; a surrogate without its pair, which UTF-8 cannot encode, counts too."""
-    borders = (0x7F, 0x7FF, 0xFFF, 0x1FFF, 0x2DFF, 0x2E7F, 0x2E80, 0x2FFF, 0x3000, 0xD7FF, 0xD800, 0xFFFF, 0x10FFFF)
-    for code in borders:
+    for code in (0x7F, 0x7FF, 0x1FFF, 0x2E7F, 0x2E80, 0x2FFF, 0xD800, 0xFFFF, 0x10FFFF):
         assert APPROXIMATE.text(chr(code) * 8) == (8 if code >= 0x2E80 else 2)
     mixed = "".join(map(chr, range(0, 0x30000, 7)))
     wide = sum(character >= "\u2e80" for character in mixed)
     assert APPROXIMATE.text(mixed) == wide + math.ceil((len(mixed) - wide) / 4)
 
 
-@counters
-@settings(max_examples=80, deadline=None)
-@given(text=st.text(max_size=60), tokens=st.integers(0, 40))
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([EXACT, APPROXIMATE, chars(2), chars(7)]), st.text(max_size=80), st.integers(0, 40))
 def test_a_head_is_a_beginning_of_at_most_so_many_tokens(counter: TokenCounter, text: str, tokens: int) -> None:
     """It is the whole text where that fits, and no part of a character is left over."""
     head = counter.head(text, tokens)
@@ -155,35 +145,26 @@ def test_a_long_text_is_counted_in_pieces_that_change_no_count(words: list[str])
             assert tiktoken_counter().head(text, tokens) == text
 
 
-@pytest.mark.parametrize("text", [" " * 1_100_000, "\u00a0" * 1_100_000, "中" * 100_000, "\ud83d\ude00" * 50_000])
+@pytest.mark.parametrize("text", [" " * 1_100_000, "中" * 100_000, "\ud83d\ude00" * 50_000])
 def test_no_piece_is_too_long_for_the_tokenizer(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets at most 64 kB at once, and no half of a surrogate pair: it panics at a million spaces."""
-    given_pieces: list[bytes] = []
+    pieces: list[bytes] = []
     encode = tiktoken.Encoding.encode_ordinary
 
     def spied(encoding: tiktoken.Encoding, piece: str) -> list[int]:
-        given_pieces.append(piece.encode("utf-16", "surrogatepass").decode("utf-16").encode())
+        pieces.append(piece.encode("utf-16", "surrogatepass").decode("utf-16").encode())
         return encode(encoding, piece)
 
     monkeypatch.setattr(tiktoken.Encoding, "encode_ordinary", spied)
     tokens = tiktoken_counter().text(text)
     assert 0 < tokens <= len(text)
-    assert max(map(len, given_pieces)) <= 65_536
-    assert b"".join(given_pieces).decode() == text.encode("utf-16", "surrogatepass").decode("utf-16")
+    assert max(map(len, pieces)) <= 65_536
+    assert b"".join(pieces).decode() == text.encode("utf-16", "surrogatepass").decode("utf-16")
     assert text.startswith(tiktoken_counter().head(text, 9))
-    assert len(given_pieces) < len(text) / 8_000
+    assert len(pieces) < len(text) / 8_000
 
 
-def test_a_text_is_counted_once() -> None:
-    """The counter remembers short texts and long ones."""
-    asked: list[str] = []
-    counter = messages_counter(lambda messages: asked.append(messages[0].text) or len(messages[0].text))
-    for text in ("short", "long " * 100) * 3:
-        counter.text(text)
-    assert asked == ["", "short", "long " * 100]
-
-
-def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
+def test_a_counter_of_lists_counts_each_message_once() -> None:
     """It is named after the function, is given whole messages, and tells messages apart by all that it may count."""
     asked: list[Any] = []
 
@@ -193,7 +174,8 @@ def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
 
     counter = messages_counter(mine)
     assert counter.name == "mine"
-    assert counter.text("abc") == 3
+    assert [counter.text("abc"), counter.text("long " * 100), counter.text("abc")] == [3, 500, 3]
+    assert [one.text for one in asked] == ["", "abc", "long " * 100]
     asked.clear()
     same = ToolMessage("abc", tool_call_id="a", id="m1")
     others = [
@@ -201,11 +183,10 @@ def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
         ToolMessage("abc", tool_call_id="a", name="read"),
         HumanMessage("abc"),
         SystemMessage("abc"),
-        AIMessage("abc"),
         AIMessage("abc", tool_calls=asks("a").tool_calls),
         AIMessage("abc", tool_calls=asks("b").tool_calls),
     ]
-    assert total(counter, [same, *others, same.model_copy(update={"id": "m2"}), *others]) == 16 * 13
+    assert total(counter, [same, *others, same.model_copy(update={"id": "m2"}), *others]) == 14 * 13
     assert asked == [same, *others]
 
 
@@ -220,21 +201,43 @@ def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(counter._messages) <= 3
 
 
-def test_a_meter_measures_what_is_rendered() -> None:
-    """Prompt and schemas count, a missing answer counts, and so does a result of no call; the scale rounds up."""
-    asked = [user("u", id="m0"), asks("a").model_copy(update={"id": "m1"})]
-    orphan = result("x", "never sent " * 100, id="m2")
-    meter = Meter(EXACT, 100)
-    assert meter.request([*asked, orphan]) == 100 + total(EXACT, render([*asked, orphan])) > 300
-    assert meter.request(asked) > 100 + total(EXACT, asked)
-    assert Meter(EXACT, 100, 1.5).request([]) == 150
-    assert Meter(EXACT, 1, 1.5).request([]) == 2
-    assert (Meter(EXACT, 0, 1.5).scaled(3), Meter(EXACT, 0, 1.5).unscaled(5)) == (5, 3)
-
-
 @pytest.mark.parametrize(
     ("reported", "counted", "scale"), [(150, 100, 1.5), (80, 100, 1.0), (900, 100, 3.0), (10, 0, 1.0)]
 )
 def test_calibration_stays_within_bounds(reported: int, counted: int, scale: float) -> None:
     """A report below our count never makes requests larger, and one slip never shrinks them without end."""
     assert calibration_factor(reported, counted) == scale
+
+
+class Answering:
+    """A counter of an application that returns the same value whatever it is asked."""
+
+    name = "answering"
+
+    def __init__(self, answer: Any) -> None:
+        self.text = self.message = self.head = lambda *_: answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "tokens"),
+    [
+        (0, (0, 0)),
+        (7, (7, 7)),
+        (2.1, (3, 3)),
+        *((wrong, (2, 6)) for wrong in (-1, True, float("inf"), float("nan"), "7", None)),
+    ],
+)
+def test_what_is_no_number_of_tokens_is_replaced_by_an_approximate_count(
+    answer: Any, tokens: tuple[int, int]
+) -> None:
+    """Of a text and of a message; parts of a token are rounded up."""
+    counter = CheckedCounter(Answering(answer))
+    assert (counter.text("abcde"), counter.message(HumanMessage("abcde"))) == tokens
+
+
+def test_what_is_no_beginning_of_a_text_is_quoted_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Up to 40 characters of it, and once; as many characters as tokens stay."""
+    counter = CheckedCounter(Answering("x" * 50))
+    assert [counter.head("abc", 1), counter.head("abc", 2)] == ["a", "ab"]
+    assert [row.message.count("x" * 39) for row in caplog.records] == [1]
+    assert "x" * 40 not in caplog.text

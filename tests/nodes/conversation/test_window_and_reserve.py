@@ -1,4 +1,6 @@
-import math
+"""Window, reserve, limit, trigger and aim of a call."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from langgraph_compaction.nodes.config.policies import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import ReserveTokens, UsedRatio
-from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, most_pinned, sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from langgraph_compaction.nodes.errors import SettingsError
 from tests.settings import settings as of_flat_names
 
@@ -41,47 +43,32 @@ def test_the_trigger_is_a_share_of_the_window(window: int, ratio: float, trigger
 
 
 @pytest.mark.parametrize(
-    ("window", "chosen", "max_tokens", "reserve"),
+    ("window", "chosen", "reserve"),
     [
-        (80_000, None, None, 8_000),
-        (128_000, None, None, 12_800),
-        (131_072, None, None, 13_107),
-        (163_840, None, None, 16_384),
-        (200_000, None, None, 16_384),
-        (2_000_000, None, None, 16_384),
-        (4_000, None, None, 400),
-        (200_000, None, 4_096, 4_096),
-        (200_000, 1_000, 4_096, 1_000),
-        (200_000, 0, 4_096, 0),
-        (7, None, None, 0),
+        (80_000, {}, 8_000),
+        (128_000, {}, 12_800),
+        (2_000_000, {}, 16_384),
+        (4_000, {}, 400),
+        (7, {}, 0),
+        (200_000, {"max_tokens": 4_096}, 4_096),
+        (200_000, {"max_tokens": 4_096, "output_reserve": 1_000}, 1_000),
+        (200_000, {"max_tokens": 4_096, "output_reserve": 0}, 0),
+        (128_000, {"trigger_ratio": 0.9}, 6_400),  # half of what lies above the trigger
+        (128_000, {"trigger_ratio": 0.95}, 4_096),  # which would leave too little for an answer
+        (8_000, {"trigger_ratio": 0.9}, 500),
+        (128_000, {"trigger_ratio": 0.55}, 16_000),
+        (128_000, {"trigger_ratio": None}, 16_000),  # no trigger by tokens
     ],
 )
 def test_the_reserve_is_the_setting_else_the_models_else_automatic(
-    window: int, chosen: int | None, max_tokens: int | None, reserve: int
+    window: int, chosen: dict[str, Any], reserve: int
 ) -> None:
-    """Automatic: the least of an eighth of the window, half of what lies above the trigger, and 16,384 tokens."""
-    found = sizes(window, output_reserve=chosen, max_tokens=max_tokens)
-    assert found.reserve == reserve
-    assert found.limit == window - reserve
+    """Automatic: the least of an eighth of the window, half of what lies above the trigger, and 16,384 tokens.
 
-
-@pytest.mark.parametrize(
-    ("window", "ratio", "reserve"),
-    [
-        (128_000, 0.9, 6_400),  # half of what lies above the trigger
-        (128_000, 0.95, 4_096),  # which would leave too little for an answer
-        (128_000, 1, 4_096),
-        (8_000, 0.9, 500),
-        (128_000, 0.55, 16_000),
-        (200_000, 0.55, 16_384),
-        (128_000, None, 16_000),  # no trigger by tokens
-    ],
-)
-def test_the_automatic_reserve_takes_half_of_what_lies_above_the_trigger(
-    window: int, ratio: float | None, reserve: int
-) -> None:
-    """And never less than 4,096 tokens, or a sixteenth of a small window."""
-    assert sizes(window, trigger_ratio=ratio).reserve == reserve
+    And never less than 4,096 tokens, or a sixteenth of a small window.
+    """
+    found = sizes(window, **chosen)
+    assert (found.reserve, found.limit) == (reserve, window - reserve)
 
 
 def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> None:
@@ -93,14 +80,6 @@ def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> Non
     small = sizes(1_000_000, max_tokens=50_000)
     assert (small.of_limit, small.base, small.trigger) == (False, 1_000_000, 800_000)
     assert not sizes(4_000).of_limit
-
-
-def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
-    """Other triggers in the same settings follow the base."""
-    settings = CompactionSettings(preset="reserve_tokens")
-    assert sizes_of(settings, window=200_000, fixed=0, max_tokens=10_001).trigger == 183_617
-    remaining = CompactionSettings(preset="progressive")
-    assert sizes_of(remaining, window=200_000, fixed=0, max_tokens=64_000).trigger == 136_000 - 34_000 + 1
 
 
 @pytest.mark.parametrize(
@@ -138,22 +117,6 @@ def test_a_large_fixed_part_raises_the_trigger(fixed: int, trigger: int, aim: in
     assert (found.trigger, found.aim) == (trigger, aim)
 
 
-@pytest.mark.parametrize(
-    ("preset", "fixed", "trigger"),
-    [
-        ("selective", 100_000, 100_000 + 9_880),
-        ("layered_defence", 115_000, 115_000 + 4_620),
-        ("progressive", 90_000, 90_000 + 13_750),
-        ("reserve_tokens", 112_000, 112_000 + 5_356),
-        ("faithful", 120_000, 123_904),
-    ],
-)
-def test_a_raised_trigger_is_a_share_of_the_room(preset: str, fixed: int, trigger: int) -> None:
-    """In a window of 128,000 tokens; `faithful` waits for the limit in any case."""
-    found = sizes_of(CompactionSettings.model_validate({"preset": preset}), window=128_000, fixed=fixed)
-    assert (found.trigger, found.raised) == (trigger, preset != "faithful")
-
-
 @pytest.mark.parametrize("fixed", [0, 20_000, 60_000])
 def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> None:
     """Half of the room is the conversation's all the same, and half of that remains after a compaction."""
@@ -164,40 +127,12 @@ def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> No
         assert found.aim == fixed + (100_000 - fixed) // 4
 
 
-def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
-    """The share is a setting."""
-    assert sizes(1_000, fixed=100, output_reserve=100).aim == 100 + 400
-    assert sizes(1_000, fixed=100, output_reserve=100, target_ratio=0.25).aim == 100 + 200
-    assert sizes(1_000, fixed=100, output_reserve=100).room == 800
-
-
 @pytest.mark.parametrize("fixed", [900, 901, 5_000])
 def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
     """It says what to change; one token of room is enough."""
     with pytest.raises(SettingsError, match=rf"window 1000 - output reserve 100 .* {fixed} = .*context_window"):
         sizes(1_000, fixed=fixed, output_reserve=100)
     assert sizes(1_000, fixed=899, output_reserve=100).room == 1
-
-
-@given(
-    window=st.integers(1, 300_000),
-    fixed=st.integers(0, 300_000),
-    reserve=st.none() | st.integers(0, 50_000),
-    ratios=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 1)).filter(lambda pair: pair[0] < pair[1]),
-)
-def test_sizes_are_in_order(window: int, fixed: int, reserve: int | None, ratios: tuple[float, float]) -> None:
-    """Fixed <= aim <= trigger <= limit < window + 1, and the fixed part below the limit: or there is no room."""
-    target, trigger = ratios
-    chosen = CompactionSettings(target_ratio=target, trigger_ratio=trigger, output_reserve=reserve)
-    try:
-        found = sizes_of(chosen, window=window, fixed=fixed)
-    except SettingsError:
-        kept_free = sizes_of(chosen, window=window, fixed=0).reserve if reserve is None else reserve
-        assert window - kept_free - fixed <= 0
-        return
-    assert found.fixed <= found.aim <= found.trigger <= found.limit <= window
-    assert found.fixed < found.limit
-    assert reserve is None or found.reserve == reserve
 
 
 def settings_of(
@@ -212,43 +147,36 @@ def settings_of(
 
 @given(
     preset=st.sampled_from(PRESETS),
-    window=WINDOWS,
+    window=st.integers(1, 300_000) | WINDOWS,
     reserve=RESERVES,
+    fixed=st.floats(0, 1.1),
     ratio=st.none() | RATIOS,
     of_model=st.booleans(),
 )
-def test_there_is_always_a_soft_zone(
-    preset: str, window: int, reserve: float | None, ratio: float | None, *, of_model: bool
+def test_sizes_are_in_order_and_leave_a_soft_zone(
+    preset: str, window: int, reserve: float | None, fixed: float, ratio: float | None, *, of_model: bool
 ) -> None:
-    """2 % of the window at least lie between trigger and limit, in every preset but the one that wants none."""
+    """Fixed <= aim <= trigger <= limit <= window, or there is no room, which is an error.
+
+    In every preset but the one that wants none, 2 % of the window or a quarter of the room is the soft zone.
+    """
     tokens = None if reserve is None else int(window * reserve)
     settings = settings_of(preset, window, None if of_model else tokens, ratio)
-    found = sizes_of(settings, window=window, fixed=0, max_tokens=tokens if of_model else None)
-    assert found.limit == window - (found.reserve if tokens is None else tokens)
-    if preset == "faithful":
-        assert ratio is not None or found.trigger == found.limit
-    else:
-        assert found.limit - found.trigger >= math.ceil(window / 50)
-
-
-@given(
-    preset=st.sampled_from(PRESETS),
-    window=WINDOWS,
-    reserve=RESERVES,
-    fixed=st.floats(0, 0.999),
-    ratio=st.none() | RATIOS,
-)
-def test_whatever_the_fixed_part_the_limit_is_never_exceeded(
-    preset: str, window: int, reserve: float | None, fixed: float, ratio: float | None
-) -> None:
-    """Where the room is small, a quarter of it is the soft zone."""
-    chosen = settings_of(preset, window, reserve and int(window * reserve), ratio)
-    limit = sizes_of(chosen, window=window, fixed=0).limit
-    settings = settings_of(preset, window, window - limit, ratio)
-    found = sizes_of(settings, window=window, fixed=min(limit - 1, int(limit * fixed)))
-    assert found.fixed <= found.aim <= found.trigger <= found.limit
+    most = tokens if of_model else None
+    limit = sizes_of(settings, window=window, fixed=0, max_tokens=most).limit
+    assert tokens is None or limit == window - tokens
+    taken = int(limit * fixed)
+    if taken >= limit:
+        with pytest.raises(SettingsError, match="no room"):
+            sizes_of(settings, window=window, fixed=taken, max_tokens=most)
+        return
+    found = sizes_of(settings, window=window, fixed=taken, max_tokens=most)
+    assert found.limit == limit
+    assert found.fixed <= found.aim <= found.trigger <= found.limit <= window
     if preset != "faithful":
         assert found.limit - found.trigger >= min(window // 50, found.room // 4)
+    elif ratio is None:
+        assert found.trigger == found.limit
 
 
 @given(
@@ -294,17 +222,3 @@ def test_the_limit_rises_with_the_window_in_the_settings(
     assert low.limit <= high.limit
     of_model = sizes_of(settings_of(preset, own), window=own, fixed=0, max_tokens=tokens)
     assert low.limit == min(windows[0], of_model.limit)
-
-
-def test_of_several_triggers_the_lowest_counts() -> None:
-    """Also for what the automatic reserve leaves above it."""
-    found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)
-    assert (found.trigger, found.reserve) == (60_000, 12_500)
-
-
-@pytest.mark.parametrize(
-    ("room", "most"), [(0, 0), (128, 0), (129, 1), (200, 72), (256, 128), (257, 128), (1_000, 500)]
-)
-def test_pins_take_half_of_the_room_and_leave_some(room: int, most: int) -> None:
-    """At least 128 tokens are left beside them."""
-    assert most_pinned(room) == most

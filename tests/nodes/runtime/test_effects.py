@@ -1,3 +1,5 @@
+"""One body for `invoke` and `ainvoke`: what it waits for, where it computes, and how it is closed."""
+
 import asyncio
 import gc
 from collections.abc import AsyncIterator
@@ -12,7 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph import CompactionSettings, acompact_messages, create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, is_long, querying, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, querying, run
 from tests.fakes import ScriptedModel
 
 Drive = Any
@@ -54,61 +56,24 @@ def wait_for(given: Any) -> Effects[Any]:
 
 @drivers
 def test_a_step_receives_what_it_waits_for(drive: Drive) -> None:
-    """Effects are waited for in order, and the step's own result is the driver's."""
+    """Effects are waited for in order, and the step's own result is the driver's; it may wait for nothing."""
 
     def step() -> Effects[list[int]]:
         first = yield from wait_for(1)
         second = yield from wait_for(first + 1)
         return [first, second]
 
-    assert drive(step()) == [1, 2]
-
-
-@drivers
-def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
-    """It is a plain function then."""
-
-    def step() -> Effects[str]:
+    def silent() -> Effects[str]:
         return "done"
         yield  # type: ignore[unreachable] # makes it a generator
 
-    assert drive(step()) == "done"
+    assert drive(step()) == [1, 2]
+    assert drive(silent()) == "done"
 
 
 @drivers
-@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("late"), StopIteration("odd")])
-def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> None:
-    """The step decides what it means, and may go on waiting."""
-
-    def step() -> Effects[Any]:
-        try:
-            yield from wait_for(error)
-        except Exception as caught:  # noqa: BLE001 - whatever it is, it is what is looked at
-            after = yield from wait_for("after")
-            return [type(caught), after]
-
-    kind, after = drive(step())
-    assert after == "after"
-    assert kind in {type(error), RuntimeError}, "a StopIteration may not end the step quietly"
-
-
-@drivers
-def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
-    """Failures of an effect and of the step itself go up."""
-
-    def raising() -> Effects[None]:
-        yield from wait_for(1)
-        raise KeyError("own")
-
-    with pytest.raises(ValueError, match="of the effect"):
-        drive(wait_for(ValueError("of the effect")))
-    with pytest.raises(KeyError, match="own"):
-        drive(raising())
-
-
-@drivers
-def test_an_interrupt_closes_the_step(drive: Drive) -> None:
-    """What is no Exception is not offered to the step as a failure: its cleanup runs, and it is over."""
+def test_what_is_no_exception_closes_the_step(drive: Drive) -> None:
+    """It is not offered to the step as a failure: the step's cleanup runs, and it is over."""
     seen: list[str] = []
 
     def step() -> Effects[None]:
@@ -125,38 +90,23 @@ def test_an_interrupt_closes_the_step(drive: Drive) -> None:
     assert seen == ["closed"]
 
 
-async def test_cancellation_closes_the_step_at_once() -> None:
-    """Nobody has to wait for a garbage collection."""
-    seen: list[str] = []
-    started = asyncio.Event()
+@drivers
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("odd")])
+def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> None:
+    """The step decides what it means, and may go on waiting; what it does not catch is the driver's."""
 
-    async def forever() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
-    def step() -> Effects[None]:
+    def step() -> Effects[Any]:
         try:
-            yield from either(lambda: None, forever)
-        finally:
-            seen.append("closed")
+            yield from wait_for(error)
+        except Exception as caught:  # noqa: BLE001 - whatever it is, it is what is looked at
+            after = yield from wait_for("after")
+            return [type(caught), after]
 
-    kept = step()
-    task = asyncio.create_task(arun(kept))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert seen == ["closed"]
-
-
-def test_a_blocking_call_stays_on_the_thread_of_a_sync_driver() -> None:
-    """There is no event loop to protect."""
-    assert run(blocking(current_thread)) is current_thread()
-
-
-async def test_a_blocking_call_leaves_the_event_loop_alone() -> None:
-    """Under the async driver it runs on a worker thread."""
-    assert await arun(blocking(current_thread)) is not main_thread()
+    kind, after = drive(step())
+    assert after == "after"
+    assert kind in {type(error), RuntimeError}, "a StopIteration may not end the step quietly"
+    with pytest.raises((type(error), RuntimeError)):
+        drive(wait_for(error))
 
 
 @pytest.fixture(autouse=True)
@@ -166,15 +116,15 @@ async def _no_task_left() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_what_waits_for_a_database_waits_on_a_thread_of_it() -> None:
-    """The executor of the event loop is left to the application; without an event loop it is a plain call."""
+def test_what_blocks_waits_on_another_thread_than_the_event_loops() -> None:
+    """A database has threads of its own, so that the executor is left to the application; without a loop none."""
 
     def where() -> str:
         return current_thread().name
 
     with Database.open() as database:
         records = CompactionRecords(database)
-        assert run(querying(records, where)) == current_thread().name
+        assert run(querying(records, where)) == run(blocking(where)) == current_thread().name
         assert asyncio.run(arun(querying(records, where))).startswith("compaction-database")
         assert asyncio.run(arun(blocking(where))).startswith("asyncio")
 
@@ -196,14 +146,15 @@ async def test_a_step_off_the_loop_computes_in_threads_and_waits_on_the_loop() -
     assert await arun(step()) == [True, "caller's", True, True]
 
 
-async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
-    """The step is closed when its thread has reached the next effect: it is never closed while it runs."""
+async def test_a_cancellation_waits_for_the_step_that_computes(caplog: pytest.LogCaptureFixture) -> None:
+    """It is never closed while it runs, and what it raises afterwards is not logged as unseen."""
     began, go_on, closed = Event(), Event(), list[str]()
 
     def step() -> Effects[None]:
         try:
             began.set()
-            go_on.wait(60)
+            if go_on.wait(60):
+                raise ValueError("late")
             yield from wait_for(1)
         finally:
             closed.append("closed")
@@ -219,51 +170,9 @@ async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert closed == ["closed"]
-
-
-def test_what_a_cancelled_step_raises_is_not_logged_as_unseen(caplog: pytest.LogCaptureFixture) -> None:
-    """The caller gets the cancellation, and asyncio logs nothing about the error that the step raises afterwards."""
-    began, go_on = Event(), Event()
-
-    def step() -> Effects[None]:
-        began.set()
-        if go_on.wait(60):
-            raise ValueError("late")
-        yield from wait_for(1)
-
-    async def cancelled() -> None:
-        task = asyncio.create_task(arun(step(), off_loop=True))
-        await asyncio.to_thread(began.wait, 60)
-        task.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancelled())
+    del task
     gc.collect()  # when a future is collected, asyncio logs an exception that nobody retrieved
     assert caplog.messages == []
-
-
-FEW: dict[str, Any] = {
-    "nothing": [],
-    "some messages": [HumanMessage("hello")] * 100,
-    "20,000 characters with the message's own 100": [HumanMessage("x" * 19_900)],
-}
-MUCH: dict[str, Any] = {
-    "many messages": [HumanMessage("hello")] * 1_000,
-    "a character more": [HumanMessage("x" * 19_901)],
-    "a long text": [HumanMessage("x" * 30_000)],
-    "a long block": [HumanMessage([{"type": "text", "text": "x" * 30_000}])],
-    "an image": [HumanMessage([{"type": "image", "source": {"data": "A" * 10**6}}])],
-    "a long argument": [AIMessage("", tool_calls=[{"name": "t", "args": {"x": "y" * 30_000}, "id": "c"}])],
-}
-
-
-@pytest.mark.parametrize("name", [*FEW, *MUCH])
-def test_long_messages_are_told_from_short_ones(name: str) -> None:
-    """By their texts and media, wherever these are, and by their number."""
-    assert is_long(FEW.get(name) or MUCH.get(name, [])) is (name in MUCH)
 
 
 @pytest.mark.parametrize("size", [10, 30_000])

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +19,8 @@ from langgraph_compaction.nodes.runtime.summarizer_call import (
     SummarizerCall,
     SummaryAbandonedError,
     SummaryTimeoutError,
-    context_without_run,
+    abounded,
+    bounded,
 )
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from tests.fakes import ReplyingSummarizer, StalledSummarizer
@@ -56,41 +57,26 @@ def question(summarizer: Any) -> SummarizerCall:
 
 
 @both
-@pytest.mark.parametrize("times", [0, 1, 2])
-def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
-    """A transient error is followed by further calls up to the limit, and each call is counted."""
-    asked = question(Failing(times, ConnectionError("reset")))
-    assert ask(asked, PATIENCE) == GOOD
-    assert len(asked.calls) == times + 1
-
-
-@both
-def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
-    """The summarizer's own exception, after the last call."""
-    error = ConnectionError("reset")
-    asked = question(Failing(9, error))
-    with pytest.raises(ConnectionError) as raised:
-        ask(asked, PATIENCE)
-    assert raised.value is error
-    assert len(asked.calls) == 3
-
-
-@both
-def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
-    """After a permanent error there is no second call, which would fail in the same way."""
-    asked = question(Failing(9, ValueError("the API key is invalid")))
-    with pytest.raises(ValueError, match="key is invalid"):
-        ask(asked, PATIENCE)
-    assert len(asked.calls) == 1
-
-
-@both
-def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
-    """It may pass: nothing in it says that the next call fails in the same way."""
-    asked = question(Failing(9, ValueError("no such key")))
-    with pytest.raises(ValueError, match="no such key"):
-        ask(asked, PATIENCE)
-    assert len(asked.calls) == 3
+@pytest.mark.parametrize(
+    ("error", "times", "calls"),
+    [
+        (ConnectionError("reset"), 2, 3),
+        (ConnectionError("reset"), 9, 3),
+        (ValueError("no such key"), 9, 3),  # of an unknown kind: it may pass
+        (ValueError("the API key is invalid"), 9, 1),
+        (SummaryAbandonedError(), 9, 1),
+    ],
+)
+def test_an_error_that_may_pass_is_asked_again(ask: Ask, error: Exception, times: int, calls: int) -> None:
+    """Up to the limit, then it is raised as it came; each call is counted."""
+    asked = question(Failing(times, error))
+    if times < calls:
+        assert ask(asked, PATIENCE) == GOOD
+    else:
+        with pytest.raises(type(error)) as raised:
+            ask(asked, PATIENCE)
+        assert raised.value is error
+    assert len(asked.calls) == calls
 
 
 @both
@@ -126,23 +112,16 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
         assert not thread.is_alive()
 
 
-async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
-    """After the time-out the summarizer's task is cancelled, and no task is left."""
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop(*, is_late: bool) -> None:
+    """By the time-out and by the turn's own cancellation alike; no task is left."""
     stalled = StalledSummarizer()
-    with pytest.raises(SummaryTimeoutError):
-        await arun(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
-    await asyncio.sleep(0)
-    assert stalled.cancelled
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
-    """Cancelling the turn cancels the summarizer's task."""
-    stalled = StalledSummarizer()
-    turn = asyncio.create_task(arun(question(stalled).run(PATIENCE)))
+    limits = CallLimits(seconds=0.05 if is_late else 30, calls=3, pause=0)
+    turn = asyncio.create_task(arun(question(stalled).run(limits)))
     await asyncio.to_thread(stalled.entered.wait, 10)
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    if not is_late:
+        turn.cancel()
+    with pytest.raises(SummaryTimeoutError if is_late else asyncio.CancelledError):
         await turn
     await asyncio.sleep(0)
     assert stalled.cancelled
@@ -157,23 +136,38 @@ def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     assert len(asked.calls) == 1
 
 
-def test_a_context_without_the_run_keeps_what_else_is_in_it() -> None:
-    """What runs in it is no child of the run, and sees the application's context variables."""
+async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
+    """Not LangChain's run, with thread id and checkpointer; other context variables, such as a trace's span, are."""
     tenant = ContextVar("tenant", default="nobody")
+    tenant.set("acme")
+    token = var_child_runnable_config.set({"configurable": {"thread_id": "t"}})
 
-    def inside() -> tuple[Any, str]:
-        return context_without_run().run(lambda: (var_child_runnable_config.get(), tenant.get()))
+    def look() -> tuple[str, Any]:
+        return tenant.get(), var_child_runnable_config.get(None)
 
-    context = copy_context()
-    context.run(var_child_runnable_config.set, {"tags": ["of the run"]})
-    context.run(tenant.set, "acme")
-    assert context.run(inside) == (None, "acme")
+    async def alook() -> tuple[str, Any]:
+        return look()
+
+    try:
+        assert look() == ("acme", {"configurable": {"thread_id": "t"}})
+        assert bounded(look, 10) == await abounded(alook, 10) == ("acme", None)
+    finally:
+        var_child_runnable_config.reset(token)
 
 
-@both
-def test_a_summary_whose_event_loop_has_ended_is_not_asked_for_again(ask: Ask) -> None:
-    """There is one call, and the error says that the loop of the run ended."""
-    asked = question(Failing(9, SummaryAbandonedError()))
-    with pytest.raises(SummaryAbandonedError, match="event loop of the run ended"):
-        ask(asked, PATIENCE)
-    assert len(asked.calls) == 1
+async def test_a_time_out_of_the_calls_own_stays_its_own() -> None:
+    """And so does whatever else it raises."""
+    for error in (TimeoutError("the model's own"), KeyboardInterrupt()):
+
+        def fails(error: BaseException = error) -> None:
+            raise error
+
+        with pytest.raises(type(error)) as caught:
+            bounded(fails, 10)
+        assert caught.value is error
+
+    async def afails() -> None:
+        raise TimeoutError("the model's own")
+
+    with pytest.raises(TimeoutError, match="the model's own"):
+        await abounded(afails, 10)

@@ -1,3 +1,5 @@
+"""What leaves a conversation, what must stay or is shortened, and what yields where nothing fits."""
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -5,20 +7,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
-from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter, render
-from langgraph_compaction.nodes.conversation.tokens import approximate_counter, tiktoken_counter
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.events import Counts
+from langgraph_compaction.nodes.selection.hiding import hide_oldest
 from langgraph_compaction.nodes.selection.oversize_step import forced
-from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
+from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
-from langgraph_compaction.nodes.selection.strategy_chain import choose
+from langgraph_compaction.nodes.selection.strategy_chain import choose, shortened
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (
+    IMAGE,
     applied,
     asks,
     histories,
@@ -30,17 +32,21 @@ from tests.histories import (
     tool_blocks,
     user,
 )
-from tests.invariants import check_request, pairs
+from tests.invariants import check_request
+from tests.settings import settings as chosen_of
 
 COUNTER = tiktoken_counter()
 ANYTHING = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0)
 """A demand that the most generous plan meets."""
+LONG = " one" * 100
 
 
-def selector(messages: Sequence[AnyMessage], pins: tuple[str, ...] = (), **chosen: Any) -> Selector:
+def selector(
+    messages: Sequence[AnyMessage], pins: tuple[str, ...] = (), scale: float = 1.0, **chosen: Any
+) -> Selector:
     """Return the selector of a conversation with these settings."""
     view = Transcript(numbered(messages))
-    return Selector(view, CompactionSettings.model_validate(chosen), Meter(COUNTER, 0), frozenset(pins))
+    return Selector(view, chosen_of(**chosen), Meter(COUNTER, 0, scale), frozenset(pins))
 
 
 def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen: Any) -> Selection:
@@ -50,106 +56,40 @@ def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen
     return found
 
 
-def left(messages: Sequence[AnyMessage], found: Selection) -> list[AnyMessage]:
-    """Return what is left of the numbered messages."""
-    return applied(numbered(messages), found.drop, found.clip)
+def demand(ceiling: int, aim: int | None = None, summary: int = 50, *, must_fit: bool = False) -> Demand:
+    """Return a demand."""
+    aim = ceiling if aim is None else aim
+    return Demand(before=10**6, ceiling=ceiling, aim=aim, summary=summary, must_fit=must_fit)
 
 
-def test_a_blank_result_counts_as_the_little_that_a_request_holds_of_it() -> None:
-    """To shorten it saves nothing, so that a selection is not taken for smaller than it is."""
-    messages = numbered([user("u"), asks("a"), result("a", "\n \n " * 500), user("q")])
-    clip = {2: messages[2].model_copy(update={"content": "short"})}
-    found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
-    assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
+CHATTER: list[AnyMessage] = [AIMessage(f"more {n}") for n in range(9)]
+STEERED = [asks("a"), meta("use tabs"), result("a")]
 
 
-@pytest.mark.parametrize(("before", "after"), [("long " * 99, "short"), ("long " * 99, ""), (" ", "")])
-def test_an_answer_that_a_choice_makes_blank_counts_for_nothing(before: str, after: str) -> None:
-    """A request omits a blank answer, so the choice saves the whole size of the answer."""
-    messages = numbered([user("u"), AIMessage(before), user("q")])
-    clip = {1: messages[1].model_copy(update={"content": after})}
-    found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
-    assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
-
-
-@pytest.mark.parametrize(("blocks", "dropped"), [(0, 0), (4, 0), (5, 0), (6, 1), (9, 4)])
-def test_the_five_newest_blocks_are_kept(blocks: int, dropped: int) -> None:
-    """Older ones leave, counted over the whole conversation and not by tool."""
-    found = selected([user("u"), *tool_blocks(blocks), AIMessage("done")])
-    assert found.drop == frozenset(range(1, 1 + 2 * dropped))
-    assert found.counts == Counts(blocks_kept=blocks - dropped, blocks_dropped=dropped)
-
-
-def test_an_older_block_leaves_whole() -> None:
-    """Parallel calls and all their results, and nothing is put in their place."""
-    block = [asks("a", "b"), result("b"), result("a")]
-    messages = [user("u"), *block, *tool_blocks(5), AIMessage("done")]
-    found = selected(messages)
-    assert found.drop == {1, 2, 3}
-    assert left(messages, found) == [numbered(messages)[0], *numbered(messages)[4:]]
-
-
-@pytest.mark.parametrize(("rounds", "dropped"), [(1, 0), (12, 0), (13, 2), (20, 16)])
-def test_the_dialogue_of_the_twelve_newest_rounds_is_kept(rounds: int, dropped: int) -> None:
-    """What lies beyond leaves, where nothing more is asked to stay."""
-    found = selected(text_rounds(rounds), dialogue_beyond_keep=0)
-    assert found.drop == frozenset(range(dropped))
-
-
-@pytest.mark.parametrize(("rounds", "dropped"), [(12, 0), (17, 0), (18, 2), (20, 6)])
-def test_beyond_the_floor_five_of_each_type_are_kept(rounds: int, dropped: int) -> None:
-    """Twelve rounds and the five newest user and assistant messages before them."""
-    assert selected(text_rounds(rounds)).drop == frozenset(range(dropped))
-
-
-def test_each_type_is_counted_by_itself() -> None:
-    """Many answers in an old round cost no user message its place."""
-    chatter: list[AnyMessage] = [AIMessage(f"more {n}") for n in range(9)]
-    messages = [*text_rounds(2), *chatter, *text_rounds(12)]
-    found = selected(messages)
-    assert found.drop == {1, 3, 4, 5, 6, 7}
-
-
-def test_a_meta_message_starts_no_round_and_is_kept_in_one() -> None:
-    """Twelve rounds are twelve things that people said; a reminder in a kept round stays, an older one leaves."""
-    messages = [meta("old"), *text_rounds(1), meta("between"), *text_rounds(11), meta("new")]
-    assert selected(messages).drop == {0}
-    assert selected(messages, dialogue_rounds_keep_min=11, dialogue_beyond_keep=0).drop == {0, 1, 2, 3}
-
-
-def test_a_meta_message_inside_a_dropped_block_stays() -> None:
-    """It lies in the block's range and is not part of it."""
-    block = [asks("a"), meta("use tabs"), result("a")]
-    assert selected([user("u"), *block, AIMessage("done")], tool_blocks_keep_recent=0).drop == {1, 3}
-
-
-@pytest.mark.parametrize(("blocks", "rounds"), [(5, 12), (8, 15)])
-def test_a_kept_block_before_the_floor_keeps_its_calls(blocks: int, rounds: int) -> None:
-    """The seed's own numbers: one user message, the blocks, one text, then the rounds of the floor."""
-    messages = [user("task"), *tool_blocks(blocks), AIMessage("found it"), *text_rounds(rounds)]
-    for beyond in (5, 0):
-        found = selected(
-            messages,
-            tool_blocks_keep_recent=blocks,
-            dialogue_rounds_keep_min=rounds,
-            dialogue_beyond_keep=beyond,
-        )
-        after = left(messages, found)
-        assert len(pairs(after)[0]) == blocks
-        assert pairs(after)[1] == []
-        check_request(render(after))
-
-
-def test_tool_blocks_inside_the_floor_may_leave() -> None:
-    """The floor protects what is said, not what tools gave back."""
-    messages = [user("u"), *tool_blocks(7), AIMessage("done")]
-    assert selected(messages).drop == {1, 2, 3, 4}
-
-
-def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
-    """A result of no call is no dialogue; an empty answer in a kept round is."""
-    messages = [user("u"), AIMessage(""), result("nobody"), AIMessage("done")]
-    assert selected(messages).drop == {2}
+@pytest.mark.parametrize(
+    ("messages", "chosen", "dropped"),
+    [
+        ([user("u"), asks("a", "b"), result("b"), result("a"), *tool_blocks(5), AIMessage("done")], {}, [1, 2, 3]),
+        ([user("u"), *tool_blocks(5), AIMessage("done")], {}, []),
+        (text_rounds(12), {"dialogue_beyond_keep": 0}, []),
+        (text_rounds(13), {"dialogue_beyond_keep": 0}, [0, 1]),
+        (text_rounds(17), {}, []),
+        (text_rounds(18), {}, [0, 1]),
+        ([*text_rounds(2), *CHATTER, *text_rounds(12)], {}, [1, 3, 4, 5, 6, 7]),
+        ([meta("old"), *text_rounds(1), meta("between"), *text_rounds(11), meta("new")], {}, [0]),
+        ([user("u"), *STEERED, AIMessage("done")], {"tool_blocks_keep_recent": 0}, [1, 3]),
+        ([user("u"), AIMessage(""), result("nobody"), AIMessage("done")], {}, [2]),
+        ([SystemMessage("s"), *text_rounds(2), user("next")], {"summary_scope": "all"}, [1, 2, 3, 4]),
+        ([summary_message("earlier", "one"), *text_rounds(3)], {}, []),
+        ([summary_message("earlier", "one"), *text_rounds(18)], {}, [0, 1, 2]),
+        ([], {}, []),
+    ],
+)
+def test_what_the_figures_of_the_settings_leave(
+    messages: list[AnyMessage], chosen: dict[str, Any], dropped: list[int]
+) -> None:
+    """Five blocks, twelve rounds, and five messages of each type beyond; an earlier summary never leaves alone."""
+    assert sorted(selected(messages, **chosen).drop) == dropped
 
 
 @pytest.mark.parametrize(
@@ -166,88 +106,136 @@ def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
     ],
 )
 def test_what_no_plan_drops(messages: list[AnyMessage], kept: set[int]) -> None:
-    """With nothing asked to stay, this does."""
+    """With nothing asked to stay, this does; nor does it leave where the oldest are hidden."""
     assert keeps(selector(messages), Plan(0, 0, 0)) == kept
+    assert hide_oldest(selector(messages), demand(0, summary=0)).drop == set(range(len(messages))) - kept
 
 
 def test_a_pin_takes_its_whole_block_with_it() -> None:
-    """A result is worth nothing without its call, nor a call without all of its results."""
-    messages = [user("u"), asks("a", "b"), result("a"), result("b"), AIMessage("done")]
+    """A result is worth nothing without its call, nor a call without all of its results; no pin is clipped."""
+    messages = [user("u"), asks("a", "b"), result("a", LONG * 7), result("b"), AIMessage("done")]
     for index in (1, 2, 3):
-        assert selector(messages, pins=(f"m{index}",)).pinned == {1, 2, 3}
-        assert keeps(selector(messages, pins=(f"m{index}",)), Plan(0, 0, 0)) == {1, 2, 3}
-    assert selector(messages, pins=("m0", "elsewhere")).pinned == {0}
+        chooser = selector(messages, pins=(f"m{index}",))
+        assert chooser.pinned == {1, 2, 3}
+        assert chooser.pinned_units == [(1, 2, 3)]
+        assert keeps(chooser, Plan(0, 0, 0)) == {1, 2, 3}
+        assert chooser.clip(frozenset(range(5)), 500, 600, 200) == {}
 
 
-def test_only_fields_of_kept_blocks_are_clipped() -> None:
-    """Call by call and result by result, as the events count them; long texts of people and model stay."""
-    long = " one" * 700
-    arguments = {"a": long, "b": "short", "c": long}
-    parallel = AIMessage(long, tool_calls=[{"name": "read", "args": {"x": x}, "id": i} for i, x in arguments.items()])
-    messages = [user(long), parallel, *(result(i, x) for i, x in arguments.items()), AIMessage(long)]
-    found = selected(messages)
-    assert set(found.clip) == {1, 2, 4}
-    assert found.counts == Counts(blocks_kept=1, calls_clipped=2, results_clipped=2)
-    assert found.clip[1].content == long
-
-
-def test_a_pinned_block_is_not_clipped() -> None:
-    """Pins are verbatim."""
-    messages = [user("u"), asks("a"), result("a", " one" * 700), AIMessage("done")]
-    chooser = selector(messages, pins=("m1",))
-    assert chooser.clip(frozenset(range(4)), 500, 600, 200) == {}
-
-
-def test_a_clip_that_saves_nothing_is_left_out() -> None:
-    """A field just over a small threshold would grow by its marker."""
-    messages = [user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")]
-    assert selector(messages).clip(frozenset(range(4)), 10, 10, 9) == {}
-    assert set(selector(messages).clip(frozenset(range(4)), 10, 10, 1)) == set()
-
-
-def test_a_summary_alone_is_nothing_to_summarize() -> None:
-    """Where the earlier summary is all that would leave, it stays."""
-    messages = [summary_message("earlier", "one"), *text_rounds(3)]
-    assert selected(messages).drop == frozenset()
-
-
-def test_an_earlier_summary_leaves_with_the_rest_and_is_owed() -> None:
-    """It is absorbed by the next one: there must be a next one."""
-    messages = [summary_message("earlier", "one"), *text_rounds(20)]
-    found = selected(messages)
-    assert {0, 1, 2} <= found.drop
-    assert found.owes_summary
-
-
-def test_a_summary_is_owed_where_no_user_message_is_left() -> None:
-    """Providers want one; where one stays and no summary leaves nothing is owed."""
-    messages = [*text_rounds(2), *tool_blocks(6), AIMessage("done")]
-    assert not selected(messages).owes_summary
-    assert selected(messages, dialogue_rounds_keep_min=0, dialogue_beyond_keep=0).owes_summary
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(AIMessage("long " * 99), "short"), (AIMessage("long " * 99), ""), (result("a", "\n \n " * 500), "short")],
+)
+def test_a_shortened_message_counts_as_the_request_holds_it(before: AnyMessage, after: str) -> None:
+    """A blank answer is in no request, and of a blank result little is."""
+    messages = numbered([user("u"), *([] if before.type == "ai" else [asks("a")]), before, user("q")])
+    clip = {len(messages) - 2: messages[-2].model_copy(update={"content": after})}
+    found = selector(messages).selection(ANYTHING, frozenset(), clip, floor=0)
+    assert found.tokens == Meter(COUNTER, 0).request(applied(messages, frozenset(), clip))
 
 
 @settings(max_examples=60, deadline=None)
-@given(history=histories(), floor=st.integers(0, 12), beyond=st.integers(0, 5), blocks=st.integers(0, 5))
+@given(history=histories(), floor=st.integers(0, 12), blocks=st.integers(0, 5), share=st.floats(0, 1))
 def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
-    history: list[AnyMessage], floor: int, beyond: int, blocks: int
+    history: list[AnyMessage], floor: int, blocks: int, share: float
 ) -> None:
-    """On random conversations: no block is torn, system messages stay, the request is valid."""
-    chooser = Selector(Transcript(history), CompactionSettings(), Meter(approximate_counter(), 0))
-    found = chooser.resolve(ANYTHING, planned(chooser, Plan(floor, beyond, blocks), ANYTHING))
-    after = applied(history, found.drop, found.clip)
-    assert found.tokens == chooser.meter.request(after)
-    assert not found.drop & chooser.untouchable
-    for block in chooser.view.blocks:
-        assert set(block.indexes) <= found.drop or not set(block.indexes) & found.drop
-    assert all(index not in found.drop for index, m in enumerate(history) if isinstance(m, SystemMessage))
-    check_request(render(after))
+    """On random conversations, also where the oldest are hidden: then the aim is reached, or nothing else is left."""
+    chooser = Selector(Transcript(history), chosen_of(), Meter(approximate_counter(), 0))
+    aim = int(share * chooser.meter.request(history))
+    by_plan = chooser.resolve(ANYTHING, planned(chooser, Plan(floor, floor // 2, blocks), ANYTHING))
+    hidden = hide_oldest(chooser, demand(aim, summary=0))
+    for found in (by_plan, hidden):
+        after = applied(history, found.drop, found.clip)
+        assert found.tokens == chooser.meter.request(after)
+        assert not found.drop & chooser.untouchable
+        assert not set(found.clip) & found.drop
+        for block in chooser.view.blocks:
+            assert set(block.indexes) <= found.drop or not set(block.indexes) & found.drop
+        check_request(render(after))
+    assert hidden.tokens <= aim or hidden.drop == frozenset(range(len(history))) - chooser.untouchable
 
 
-def test_nothing_is_selected_from_nothing() -> None:
-    """An empty conversation has nothing to drop, and is not owed a thing that would be written."""
-    found = selected([])
-    assert (found.drop, found.clip, found.tokens) == (frozenset(), {}, 0)
-    assert selected([HumanMessage("u")]).drop == frozenset()
+def test_of_what_does_not_fit_blocks_go_first_then_rounds_by_halves() -> None:
+    """Blocks and fields before rounds; a result with all rounds stays a third of the way below the ceiling."""
+    blocks = [*text_rounds(11), user("u"), *tool_blocks(5, " one" * 500), AIMessage("done")]
+    found = selected(blocks, demand(1_700))
+    assert (found.floor, found.counts.blocks_kept) == (12, 2)
+    single = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")]
+    found = selected(single, demand(400))
+    assert (found.floor, set(found.clip)) == (12, {24})
+    assert 300 < found.tokens <= 400
+    rounds = text_rounds(12, say=LONG)
+    each = total(COUNTER, numbered(rounds)) // 12
+    for aim, floor in ((8, 6), (5, 3), (0, 6)):
+        assert selected(rounds, demand(8 * each, aim=aim * each)).floor == floor
+    assert choose(selector(rounds), demand(each)) is None
+    assert [demand(ceiling, aim).roomy for ceiling, aim in ((900, 600), (600, 600))] == [800, 600]
+
+
+def test_unread_results_stay_whole_where_they_fit() -> None:
+    """The model has asked for them: older rounds leave first."""
+    messages = [*text_rounds(20), user("u"), asks("a"), result("a", " one" * 900)]
+    size = total(COUNTER, numbered(messages))
+    assert selected(messages, demand(size)).clip == {}
+    found = selected(messages, demand(size - 1))
+    assert (bool(found.drop), found.clip) == (True, {})
+
+
+@pytest.mark.parametrize("room", [500, 1_900])
+def test_unread_results_are_shortened_to_the_room_that_is_left(room: int) -> None:
+    """To their beginnings and ends, where the request cannot be sent otherwise; a short result stays whole."""
+    texts = [" ".join(f"{tag}{n}" for n in range(700)) for tag in "xy"]
+    blocks = [asks("a", "b", "c"), result("a", texts[0]), result("b", "short"), result("c", texts[1])]
+    chooser, wanted = selector([*text_rounds(20), user("u"), *blocks]), demand(room, aim=room // 2)
+    assert choose(chooser, wanted) is None
+    assert shortened(chooser, wanted) is None
+    found = shortened(chooser, replace(wanted, must_fit=True))
+    assert found is not None
+    assert room - 5 * wanted.summary < found.tokens <= room - wanted.summary
+    assert set(found.clip) == {42, 44}
+    for index, tag in ((42, "x"), (44, "y")):
+        text = str(found.clip[index].content)
+        assert text.startswith(f"{tag}0 {tag}1 ")
+        assert f"{tag}699\n[TRUNCATED original~" in text
+
+
+@pytest.mark.parametrize(
+    ("mode", "aim", "summarize", "summary_leaves"),
+    [
+        ("always", 10**6, None, True),
+        ("if_needed", 10**6, None, False),
+        ("if_needed", 1, None, True),
+        ("if_needed", 10**6, True, True),
+        ("always", 1, False, False),
+    ],
+)
+def test_an_earlier_summary_leaves_where_a_new_one_is_written(
+    mode: str, aim: int, *, summarize: bool | None, summary_leaves: bool
+) -> None:
+    """The new summary contains the earlier one; without a new summary, the earlier one stays."""
+    chooser = selector([summary_message("s", "c"), *text_rounds(3)], summary_mode=mode)
+    found = chooser.resolve(demand(10**6, aim), Choice(drop=frozenset({1, 2}), summarize=summarize))
+    assert found.drop == ({0, 1, 2} if summary_leaves else {1, 2})
+
+
+@pytest.mark.parametrize(
+    ("messages", "chosen", "drop", "owes"),
+    [
+        (text_rounds(3), {"key_information": ("goal",)}, {0}, True),
+        (text_rounds(3), {"key_information": ("goal",)}, {1, 2}, False),
+        (text_rounds(3), {}, {0}, False),
+        ([summary_message("s", "c"), *text_rounds(3)], {"key_information": ("goal",)}, {1}, False),
+        ([summary_message("s", "c"), *text_rounds(3)], {}, {0, 1}, True),
+        ([user("<Pin>this</Pin>"), *text_rounds(3)], {}, {0}, True),
+        ([user("u"), AIMessage("a")], {}, {0}, True),
+    ],
+)
+def test_a_summary_is_owed_where_what_only_it_can_say_leaves(
+    messages: list[AnyMessage], chosen: dict[str, Any], drop: set[int], *, owes: bool
+) -> None:
+    """The goal, an earlier summary, a pinned text, or the last user message, which providers want."""
+    found = selector(messages, **chosen).selection(demand(10**6), frozenset(drop), {}, floor=0)
+    assert found.owes_summary is owes
 
 
 LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word " * 40, first=2)]
@@ -256,7 +244,7 @@ LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word 
 
 def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
     """Last of all: with a larger ceiling it stays, and so it does with `keep`, where the step leaves instead."""
-    tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10, must_fit=True)
+    tight = replace(demand(100, summary=10, must_fit=True), least=10)
     kept = forced(selector(LONG_TASK, long_input="keep"), tight)
     assert kept is not None
     assert kept.drop == frozenset(range(1, 7))
@@ -268,52 +256,22 @@ def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_els
     assert 0 not in selected(LONG_TASK, replace(tight, ceiling=200, aim=200)).drop
 
 
-@pytest.mark.parametrize("messages", [LONG_TASK, [user("question"), AIMessage("hello"), user("task " * 80)]])
-def test_an_input_stays_whole_as_long_as_the_request_can_be_sent(messages: list[AnyMessage]) -> None:
-    """In the soft zone nothing is better than a question that the model cannot read."""
-    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10)
-    for setting in ("keep", "summarize"):
-        chooser = selector(messages, long_input=setting)
-        assert choose(chooser, tight) is None
-        assert forced(chooser, tight) is None
+@pytest.mark.parametrize("scale", [1.0, 1.7])
+@pytest.mark.parametrize("rounds", [0, 1, 11])
+def test_the_oldest_are_hidden_until_the_rest_fits(rounds: int, scale: float) -> None:
+    """Not one message more than needed, the floor does not hold, and room is left for the notice."""
+    messages = text_rounds(12, say=LONG)
+    chooser = selector(messages, scale=scale)
+    aim = chooser.tokens(frozenset(range(2 * rounds)), {})
+    found = hide_oldest(chooser, demand(aim, summary=0))
+    assert (found.drop, found.floor) == (frozenset(range(2 * rounds)), 0)
+    for less in (demand(aim - 1, summary=0), demand(aim, summary=1)):
+        assert hide_oldest(chooser, less).drop == frozenset(range(2 * rounds + 1))
 
 
-@pytest.mark.parametrize(
-    ("messages", "pins"),
-    [([AIMessage("hello"), user("task " * 80)], ()), (LONG_TASK, ("m0",))],
-    ids=["not read yet", "pinned"],
-)
-def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
-    messages: list[AnyMessage], pins: tuple[str, ...]
-) -> None:
-    """The model has to see it once."""
-    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10, must_fit=True)
-    found = forced(selector(messages, pins), tight)
-    assert found is None or not found.drop & {0 if pins else 1}
-
-
-@pytest.mark.parametrize(
-    ("kind", "rules", "stays"),
-    [
-        ("subagent_strategy", {}, True),
-        ("skill_strategy", {}, True),
-        ("system_prompt", {"system_prompt": {"action": "none"}}, True),
-        ("skill_strategy", {"skill_strategy": {"action": "drop"}}, False),
-        ("memory", {}, False),
-    ],
-)
-def test_what_defines_the_agent_stays_in_any_role(kind: str, rules: dict[str, Any], *, stays: bool) -> None:
-    """A message of such a kind leaves only if a rule in `type_rules` removes it."""
-    strategy = HumanMessage("Ask the other agent.", additional_kwargs={"compaction": {"kind": kind}})
-    chooser = selector([user("u"), strategy, AIMessage("a")], type_rules=rules)
-    assert chooser.pinned == ({1} if stays else set())
-
-
-def test_a_pinned_result_is_measured_with_its_whole_block() -> None:
-    """The block counts once, even if several of its messages are pinned; system messages are not counted."""
-    messages = [SystemMessage("s"), pinned("u"), asks("a", "b"), result("a"), user("v"), result("b"), AIMessage("c")]
-    chooser = selector(messages, pins=("m3", "m5"))
-    assert chooser.pinned >= {1, 2, 3, 5}
-    assert chooser.pinned_units == [(1,), (2, 3, 5)]
-    held = [chooser.view.messages[index] for index in (1, 2, 3, 5)]
-    assert chooser.pinned_tokens == sum(map(COUNTER.message, held))
+def test_of_the_pictures_that_stay_the_oldest_leave_first() -> None:
+    """As many as there is room for once their texts fit."""
+    seen = [{"type": "text", "text": "seen"}, IMAGE]
+    blocks = [m for n in range(4) for m in (asks(f"c{n}"), result(f"c{n}", seen))]
+    found = hide_oldest(selector([user("u"), *blocks, AIMessage("answer")]), demand(3_600, summary=0))
+    assert (found.drop, sorted(found.clip)) == (set(), [2, 4])

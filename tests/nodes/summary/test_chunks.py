@@ -1,6 +1,6 @@
 """The text of messages that a summarizer is shown."""
 
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.chunks import chunks, quoted
@@ -11,25 +11,17 @@ COUNTER = tiktoken_counter()
 
 
 def test_a_message_is_shown_with_its_role_and_its_text_cannot_close_the_tag() -> None:
-    """Quotation marks in texts and arguments stay as they are; a tool's result names its tool."""
+    """Quotation marks in texts and arguments stay as they are; a result names its tool; reasoning is not shown."""
     told = HumanMessage('say "yes" & </message>')
     assert quoted(told) == '<message role="user">\nsay "yes" &amp; &lt;/message&gt;\n</message>'
-    asked = AIMessage("", tool_calls=[{"name": "read", "args": {"page": "<a>"}, "id": "c"}])
-    lines = quoted(asked).splitlines()
-    assert (lines[0], lines[-1]) == ('<message role="assistant">', "</message>")
-    assert lines[1].startswith("<call>read")
-    assert '"&lt;a&gt;"' in lines[1]
+    thought = {"type": "thinking", "thinking": "let me see"}
+    asked = AIMessage([thought], tool_calls=[{"name": "read", "args": {"page": "<a>"}, "id": "c"}])
+    first, call, last = quoted(asked).splitlines()
+    assert (first, last) == ('<message role="assistant">', "</message>")
+    assert call.startswith("<call>read")
+    assert '"&lt;a&gt;"' in call
     named = ToolMessage("done", tool_call_id="c", name='re"ad')
     assert quoted(named).splitlines()[0] == '<message role="tool" name="re&quot;ad">'
-    assert quoted(ToolMessage("done", tool_call_id="c")).splitlines()[0] == '<message role="tool">'
-    assert quoted(SystemMessage("rule")).splitlines()[0] == '<message role="system">'
-
-
-def test_the_reasoning_of_an_answer_is_not_shown() -> None:
-    """The answer's text is shown alone, and an answer that only reasons is an empty message."""
-    thought = {"type": "thinking", "thinking": "let me see"}
-    assert quoted(AIMessage([thought, {"type": "text", "text": "four"}])).splitlines()[1:-1] == ["four"]
-    assert "let me see" not in quoted(AIMessage([thought]))
 
 
 def test_media_are_named_by_their_kind() -> None:

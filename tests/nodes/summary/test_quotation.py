@@ -1,6 +1,5 @@
 """The passages of found messages that a quotation shows: what the request does not contain, the best first."""
 
-import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
@@ -38,21 +37,6 @@ def test_only_pieces_with_new_identifiers_are_quoted() -> None:
     assert passages(RECORD, view="PX-1 has INV-77") == []
 
 
-@pytest.mark.parametrize(("characters", "is_whole"), [(160, True), (161, False)])
-def test_a_short_message_is_quoted_whole(characters: int, *, is_whole: bool) -> None:
-    """Of a message with more than 160 characters, only the piece with the identifier is quoted."""
-    said = AIMessage("The invoice is INV-77. ".ljust(characters - 1, "a") + ".")
-    assert len(said.text) == characters
-    (passage,) = passages(said)
-    assert (passage.text == said.text) is is_whole
-
-
-def test_an_identifier_is_quoted_once() -> None:
-    """From the message that was found best."""
-    first, again = AIMessage("The invoice is INV-77."), AIMessage("INV-77 it is.")
-    assert [one.text for one in passages(first, again)] == [first.text]
-
-
 def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     """And before a long list of identifiers in a message that was found less well."""
     answer, log = (
@@ -63,22 +47,6 @@ def test_words_of_the_query_are_quoted_without_an_identifier() -> None:
     assert answer.text in [one.text for one in every]
 
 
-def test_words_of_the_query_count_in_the_five_best_messages_only() -> None:
-    """A message that was found less well is quoted if it has a new identifier."""
-    words = ("harbor", "painter", "lantern", "anchor", "captain", "sailor")
-    answers = [AIMessage(f"It has a {word}.") for word in words]
-    record = AIMessage("The invoice is INV-77.")
-    quoted = passages(*answers, record, query=f"Which of these are there: {', '.join(words)}?")
-    assert {one.text for one in quoted} == {*(one.text for one in answers[:5]), record.text}
-
-
-def test_a_list_of_identifiers_is_worth_no_more_than_a_record() -> None:
-    """So that the better found record comes first."""
-    log = AIMessage(" ".join(f"log-{n}" for n in range(400)))
-    record = AIMessage("Invoice INV-77 is for parcel PX-1 and buyer BU-3, sent from SH-4.")
-    assert passages(record, log)[0].text == record.text
-
-
 def test_a_quotation_is_within_its_tokens() -> None:
     """With its tags and headlines; empty where not even one piece fits."""
     log = AIMessage(" ".join(f"log-{n}" for n in range(4_000)))
@@ -87,28 +55,6 @@ def test_a_quotation_is_within_its_tokens() -> None:
         assert most / 2 < COUNTER.text(text) <= most
     assert passages(RECORD, log, max_tokens=60) == []
     assert quotation([]) == ""
-
-
-def test_a_quotation_may_take_all_of_its_tokens() -> None:
-    """A quotation of exactly `max_tokens` tokens fits, although escaped characters take more than estimated."""
-    message = AIMessage(f"{'<' * 30}INV-77")
-    needed = COUNTER.text(quotation(passages(message)))
-    assert passages(message, max_tokens=needed) == passages(message)
-    assert passages(message, max_tokens=needed - 1) == []
-
-
-@pytest.mark.parametrize(
-    ("texts", "max_tokens", "quoted"),
-    [
-        (["<<<<<<<ID-599\n<<<<ID-633\n<<<<ID-701\n<<ID-340\n<<ID-370", "<<<<<<ID-375"], 116, 1),
-        (["<<ID-815", "ID-774", "<<<<<<ID-437\n<<<<<<<<<<ID-150\n<<<<<<<<<ID-621\n<<ID-698"], 118, 2),
-    ],
-)
-def test_of_messages_that_do_not_all_fit_the_best_are_quoted(texts: list[str], max_tokens: int, quoted: int) -> None:
-    """Even if escaped characters take more tokens than estimated, so that the first choices are too large."""
-    found_ones = passages(*map(AIMessage, texts), max_tokens=max_tokens)
-    assert [one.text for one in found_ones] == texts[:quoted]
-    assert COUNTER.text(quotation(found_ones)) <= max_tokens
 
 
 def test_a_mark_stands_between_pieces_that_are_no_neighbors() -> None:
@@ -131,10 +77,5 @@ def test_a_quoted_message_cannot_end_the_quotation() -> None:
     assert len(inner) == 4
     assert CLOSING not in "\n".join(inner)
     assert all(line.isprintable() for line in inner)
-
-
-def test_a_quoted_line_keeps_its_spaces() -> None:
-    """The quotation keeps indentation and runs of spaces, and escapes only the character `<`."""
-    (hit,) = found(HumanMessage("x", id="x"))
-    text = quotation([Passage(hit, "if paid:\n    total  <  INV-77", [1.0])])
-    assert "\n> if paid:\n>     total  &lt;  INV-77\n" in text
+    spaced = quotation([Passage(hit, "if paid:\n    total  <  INV-77", [1.0])])
+    assert "\n> if paid:\n>     total  &lt;  INV-77\n" in spaced, "indentation stays"

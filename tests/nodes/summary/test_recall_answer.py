@@ -8,7 +8,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.summary.recall_answer import GAP, NOTHING, answer, pieces_of
+from langgraph_compaction.nodes.summary.recall_answer import GAP, NOTHING, answer
 
 COUNTER = tiktoken_counter()
 
@@ -43,20 +43,6 @@ def test_where_a_message_left_the_view_is_said_once() -> None:
     ]
 
 
-def test_what_short_messages_leave_goes_to_a_long_one() -> None:
-    """The first of them may be shown whole where those behind it take little."""
-    first = long(0, 100)
-    whole = COUNTER.text(first.text)
-    shown = answer(
-        found(first, HumanMessage("x", id="x"), HumanMessage("y", id="y")),
-        "note",
-        max_tokens=whole + 150,
-        counter=COUNTER,
-    )
-    assert first.text in shown
-    assert shown.endswith("y")
-
-
 @pytest.mark.parametrize("most", [60, 120, 300, 1_000])
 @pytest.mark.parametrize("query", ["", "w7-5", "note w3-399"])
 def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None:
@@ -77,22 +63,8 @@ def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
     few = answer(found(*messages[:3]), "", max_tokens=1_000, counter=COUNTER)
     assert "more messages" not in few
     assert all(f"note {n}: w{n}-0" in few for n in range(3))
-    alone = answer(found(long(0)), "", max_tokens=18, counter=COUNTER)
-    assert "more messages" not in alone
-
-
-def test_a_part_is_found_by_the_singular_of_its_word() -> None:
-    """As a message is."""
-    text = "\n".join(
-        [*(f"line {n} of nothing at all" for n in range(80)), "the reservations are ZK-4471", "end " * 90]
-    )
-    shown = answer(found(HumanMessage(text, id="a")), "reservation", max_tokens=120, counter=COUNTER)
-    assert "ZK-4471" in shown
-
-
-def test_nothing_found_is_said() -> None:
-    """In a sentence."""
-    assert answer([], "x", max_tokens=100, counter=COUNTER) == NOTHING
+    assert "more messages" not in answer(found(long(0)), "", max_tokens=18, counter=COUNTER)
+    assert answer([], "TUL-777", max_tokens=200, counter=COUNTER) == NOTHING
 
 
 def test_a_mark_stands_where_lines_are_left_out() -> None:
@@ -107,31 +79,6 @@ def test_a_mark_stands_where_lines_are_left_out() -> None:
     assert told == [lines[0], GAP, lines[20], lines[21], GAP, lines[40]]
 
 
-@pytest.mark.parametrize("beside", [29, 31])
-def test_a_piece_beside_another_one_is_worth_more(beside: int) -> None:
-    """Before or after it: if two lines fit, they are those that stand side by side, not the one far from both."""
-    lines = [f"line {n} has nothing to say to anybody" for n in range(60)]
-    for place, word in ((10, "zebra"), (30, "zebra"), (beside, "harbor"), (50, "zebra")):
-        lines[place] = f"the {word} number {place} was sent on"
-    message = HumanMessage("\n".join(lines), id="a")
-    shown = answer(found(message), "zebra harbor", max_tokens=66, counter=COUNTER)
-    told = [line for line in shown.splitlines()[1:] if line.strip() and not line.startswith("line ")]
-    assert told == [GAP, *(lines[place] for place in sorted((30, beside)))]
-
-
-def test_a_long_line_is_cut_between_words() -> None:
-    """The pieces together are the text; only a word that is longer than a piece is cut."""
-    assert pieces_of("aaa bbb ccc", 5) == ["aaa ", "bbb ", "ccc"]
-    assert pieces_of("one\ntwo", 5) == ["one\n", "two"]
-    assert pieces_of("aaaaa bbbbb ccc", 5) == ["aaaaa ", "bbbbb ", "ccc"]
-    assert pieces_of("aaaaaa bbb", 5) == ["aaaaa", "a bbb"]
-    assert pieces_of("a bbbbbb", 5) == ["a ", "bbbbb", "b"]
-    assert pieces_of(" aaaaaa", 5) == [" aaaa", "aa"]
-    assert pieces_of("aa bb", 5) == ["aa bb"]
-    assert pieces_of("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
-    assert pieces_of('{"a":1,"b":2}', 8) == ['{"a":1,', '"b":2}']
-
-
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -139,9 +86,7 @@ def test_a_long_line_is_cut_between_words() -> None:
         ("TUL-777 or TUL-888?", "[None of these messages contains TUL-777 or TUL-888.]"),
         ("TUL-777 or tul-003?", "[None of these messages contains TUL-777.]"),
         ("when did TUL-003 arrive?", ""),
-        ("when did ＴＵＬ－００３ arrive?", ""),
         ("when did the tulips arrive?", ""),
-        (f"TUL-{'7' * 60}", ""),
         ("A-11 B-22 C-33 D-44", "[None of these messages contains A-11 or B-22 or C-33.]"),
     ],
 )
@@ -152,11 +97,3 @@ def test_an_identifier_that_no_message_contains_is_named(query: str, named: str)
     begin = shown.splitlines()[0]
     assert begin == named if named else begin.startswith(f"[{messages[0].handle[:12]}")
     assert COUNTER.text(shown) <= 200
-
-
-def test_the_messages_come_before_the_note_about_identifiers() -> None:
-    """Where a quarter of the tokens is too little for the note, it is left out; nothing found stays nothing."""
-    shown = answer(found(HumanMessage("TUL-003", id="a")), "TUL-777", max_tokens=40, counter=COUNTER)
-    assert "None of these" not in shown
-    assert shown.endswith("TUL-003")
-    assert answer([], "TUL-777", max_tokens=200, counter=COUNTER) == NOTHING

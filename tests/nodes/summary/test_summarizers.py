@@ -1,21 +1,20 @@
+"""Who may write a summary, what it is asked, and what its answer says."""
+
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.gate.reply_checks import summary_text
-from langgraph_compaction.nodes.runtime.summarizer_call import abounded, bounded
 from langgraph_compaction.nodes.summary.summarizers import (
     DigestSummarizer,
     NoticeSummarizer,
@@ -77,24 +76,12 @@ def test_the_prompt_holds_what_the_request_knows() -> None:
     assert "at most 100 tokens" in human.text
     for absent in ("earlier_record", "keep above all", "rejected"):
         assert absent not in human.text
-    full = request(earlier="old facts", focus="the order number", defect="empty_summary").prompt()[1].text
-    assert "<earlier_record>\nold facts\n</earlier_record>" in full
-    assert "keep above all: the order number" in full
-    assert "rejected (empty_summary)" in full
-
-
-def test_the_prompt_asks_for_the_five_sections() -> None:
-    """And says that the conversation is data."""
-    sections = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
-    assert [section for section in sections if section not in FIVE_SECTIONS] == []
-    assert "Do not answer it" in FIVE_SECTIONS
-
-
-def test_braces_mean_nothing() -> None:
-    """Text of the conversation is put in as it is."""
     odd = "{0} {name} {{x}} %s $y {"
-    text = request(conversation=odd, earlier=odd, focus=odd, defect=odd).prompt()[1].text
-    assert text.count(odd) == 4
+    full = request(conversation=odd, earlier=odd, focus=odd, defect="empty_summary").prompt()[1].text
+    assert f"<earlier_record>\n{odd}\n</earlier_record>" in full
+    assert f"keep above all: {odd}" in full
+    assert "rejected (empty_summary)" in full
+    assert full.count(odd) == 3, "braces mean nothing"
 
 
 @both
@@ -122,16 +109,6 @@ def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     assert isinstance(summarizer, RunnableSummarizer)
     assert summarizer.is_graph
     assert summary_text(ask(summarizer, request())) == "2"
-
-
-@both
-def test_a_chain_may_answer_in_text(ask: Ask) -> None:
-    """Anything that is no message is taken as content."""
-
-    def chain(messages: Any) -> str | None:
-        return f"<summary>{len(messages)}</summary>" if messages else None
-
-    assert summary_text(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
 
 
 @pytest.mark.parametrize(
@@ -172,24 +149,6 @@ def test_who_may_be_a_summarizer() -> None:
 
 
 @both
-def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
-    """Without a model, the same each time; its record goes into the next one's request."""
-    made = ask(DigestSummarizer(), request([HumanMessage("Book order-4711 for Ann"), AIMessage("done")]))
-    assert "order-4711" in str(made.content)
-    assert COUNTER.text(str(made.content)) <= 100
-    again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
-    beside_text = request([HumanMessage("thanks")], record=made.record, earlier=str(made.content))
-    assert ask(DigestSummarizer(), beside_text) == again, "the record holds what the text says"
-    assert "order-4711" in str(again.content)
-
-
-@both
-def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
-    """It is never empty."""
-    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
-
-
-@both
 def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     """And hands its record on."""
     reply = ask(NoticeSummarizer(), request(earlier=" one" * 500, record={"v": 1}))
@@ -201,83 +160,3 @@ def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     assert [row[-1] for row in written.record["entries"]] == ["first", "second"], "a model's summary has no record"
     bare = ask(NoticeSummarizer(), request(earlier=" one" * 500, max_tokens=3))
     assert bare.content == "6 earlier messages are no longer in view."
-
-
-def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
-    """On a thread of its own."""
-    assert bounded(lambda: threading.current_thread().daemon, 10)
-    assert bounded(lambda: None, 10) is None
-    for error in (ValueError("no"), TimeoutError("the model's own"), KeyboardInterrupt()):
-
-        def raising(error: BaseException = error) -> None:
-            raise error
-
-        with pytest.raises(type(error)) as caught:
-            bounded(raising, 10)
-        assert caught.value is error
-
-
-def test_a_stalled_call_is_left_behind() -> None:
-    """The error names the setting."""
-    release = threading.Event()
-    with pytest.raises(TimeoutError, match="summary_timeout_s"):
-        bounded(release.wait, 0.01)
-    release.set()
-
-
-async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> None:
-    """A time-out of the call's own stays its own."""
-
-    async def give(value: Any) -> Any:
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    assert await abounded(lambda: give(1), 10) == 1
-    for error in (ValueError("no"), TimeoutError("the model's own")):
-        with pytest.raises(type(error)) as caught:
-            await abounded(lambda error=error: give(error), 10)  # type: ignore[misc] # the loop's value, bound now
-        assert caught.value is error
-
-
-async def test_a_stalled_async_call_is_cancelled() -> None:
-    """By time-out and by the turn's own cancellation alike."""
-    ended: list[str] = []
-    started = asyncio.Event()
-
-    async def stall() -> None:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("ended")
-
-    with pytest.raises(TimeoutError, match="summary_timeout_s"):
-        await abounded(stall, 0.01)
-    started.clear()
-    turn = asyncio.create_task(abounded(stall, 60))
-    await started.wait()
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
-    await asyncio.sleep(0)
-    assert ended == ["ended", "ended"]
-
-
-async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
-    """Not LangChain's run, with thread id and checkpointer; other context variables, such as a trace's span, are."""
-    MARK.set("the turn's")
-    token = var_child_runnable_config.set({"configurable": {"thread_id": "t"}})
-
-    def look() -> tuple[str, Any]:
-        return MARK.get(), var_child_runnable_config.get(None)
-
-    async def alook() -> tuple[str, Any]:
-        return look()
-
-    try:
-        assert look() == ("the turn's", {"configurable": {"thread_id": "t"}})
-        assert bounded(look, 10) == ("the turn's", None)
-        assert await abounded(alook, 10) == ("the turn's", None)
-    finally:
-        var_child_runnable_config.reset(token)

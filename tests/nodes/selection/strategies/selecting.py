@@ -5,7 +5,6 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
@@ -13,6 +12,7 @@ from langgraph_compaction.nodes.selection.selector import Choice, Demand, Select
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import numbered
+from tests.settings import settings
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
 ANYTHING = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0)
@@ -23,8 +23,8 @@ LONG = " " + "x" * 60
 
 def selector(messages: Sequence[AnyMessage], **chosen: Any) -> Selector:
     """Return the selector of a conversation with these settings of `progressive`."""
-    settings = CompactionSettings.model_validate({"preset": "progressive", **chosen})
-    return Selector(Transcript(numbered(messages)), settings, Meter(WORDS, 0))
+    chosen_settings = settings(**{"preset": "progressive", **chosen})
+    return Selector(Transcript(numbered(messages)), chosen_settings, Meter(WORDS, 0))
 
 
 def choices(name: str, messages: Sequence[AnyMessage], **chosen: Any) -> list[Choice]:
@@ -52,7 +52,7 @@ def taken(messages: Sequence[AnyMessage], demand: Demand, **chosen: Any) -> Sele
     return found
 
 
-def talk(count: int, *, say: str = "say", reply: str = "reply") -> list[AnyMessage]:
+def talk(count: int) -> list[AnyMessage]:
     """Return a system message and so many messages, of a person and of the model in turn."""
-    said = [HumanMessage(f"{say} {n}") if n % 2 == 0 else AIMessage(f"{reply} {n}") for n in range(count)]
+    said = [HumanMessage(f"say {n}") if n % 2 == 0 else AIMessage(f"reply {n}") for n in range(count)]
     return [SystemMessage("system"), *said]

@@ -4,21 +4,19 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.evaluation.policies import compacted as policy
 from langgraph_compaction.graph.lab.evaluation.scores import measured
 from langgraph_compaction.graph.lab.evaluation.survival import cut
 from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, SettingsError, compact_messages
+from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selector
 from langgraph_compaction.nodes.selection.strategies.faithful import faithful
-from tests.histories import asks, histories, numbered, result, user
+from tests.histories import asks, numbered, result
 from tests.nodes.compacting import compacted
 from tests.nodes.selection.strategies.selecting import WORDS
 from tests.settings import settings as chosen_of
@@ -42,17 +40,6 @@ def conversation(rounds: int) -> list[AnyMessage]:
             HumanMessage("And the next one?"),
         ]
     return [*said, asks("last", origin="JFK"), result("last", FLIGHTS)]
-
-
-@given(messages=histories(), share=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
-@settings(deadline=None, max_examples=60)
-def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], share: float) -> None:
-    """The result is a valid conversation within the limit, or is refused."""
-    before = numbered(messages)
-    try:
-        compacted(before, max(1, int(share * total(COUNTER, before))), preset="faithful")
-    except (ContextExhaustedError, SettingsError):
-        return
 
 
 def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
@@ -90,14 +77,6 @@ def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
     assert "LMP059" not in shown
 
 
-def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
-    """From the first message to the last."""
-    messages = conversation(8)
-    text = compacted(messages, total(COUNTER, messages) // 4, preset="faithful").new_messages[0].text
-    assert "Never book a seat next to a lavatory." in text
-    assert all(f"booking_id BK{number:03}Q" in text for number in range(8))
-
-
 def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     """More of them, the more room there is; and a tool block stays whole."""
     messages = numbered(conversation(30))
@@ -108,15 +87,6 @@ def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     assert kept == sorted(kept)
     assert kept[0] < kept[-1]
     assert kept[-1] > 40
-
-
-def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
-    """It would take room of the list and is in no request."""
-    messages = conversation(8)
-    messages.insert(-3, AIMessage(""))
-    found = compacted(messages, total(COUNTER, messages) // 2, preset="faithful").new_messages
-    assert all(message.text or getattr(message, "tool_calls", []) for message in found)
-    assert total(COUNTER, found) <= total(COUNTER, messages) // 2
 
 
 @pytest.mark.parametrize(("budget", "bound", "calls"), [(0.25, 0.8, 0.65), (0.5, 0.96, 0.93)])
@@ -133,42 +103,6 @@ def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float
 
 
 HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
-
-
-def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
-    """A list of a few sentences comes back as its open question, and not as an error."""
-    question = HumanMessage("And what did you say about the fee for the second bag?")
-    messages = [HumanMessage("Hello, I fly tomorrow with two bags."), AIMessage("What about them? " * 4), question]
-    found = compacted(messages, COUNTER.message(question) + 4, preset="faithful")
-    assert [message.text for message in found.new_messages] == [question.text]
-    assert found.summary is None
-
-
-def chooser(messages: list[AnyMessage]) -> Selector:
-    """Return the selector of a conversation, measured in words."""
-    return Selector(Transcript(numbered(messages)), FAITHFUL, Meter(WORDS, 0))
-
-
-def test_every_tail_that_fits_is_weighed_and_none_begins_inside_a_block() -> None:
-    """The tails range from the longest that fits the aim to only the messages that must stay."""
-    messages: list[AnyMessage] = [user("one two"), AIMessage("three four"), asks("a"), result("a"), AIMessage("five")]
-    selector = chooser(messages)
-    every = selector.tokens(frozenset(), {})
-    starts = {
-        len(choice.drop) for choice in faithful(selector, Demand(before=every, ceiling=every, aim=every, summary=0))
-    }
-    assert starts == {0, 1, 2, 4, 5}
-    less = Demand(before=every, ceiling=every, aim=every - 1, summary=0)
-    assert {len(choice.drop) for choice in faithful(selector, less)} == {1, 2, 4, 5}
-
-
-@pytest.mark.parametrize(("missing", "first"), [(0, 0), (1, 1)])
-def test_a_tail_that_fills_the_aim_exactly_comes_first(missing: int, first: int) -> None:
-    """If the aim is one token smaller than all messages, the best choice removes one message."""
-    selector = chooser([user("one two"), AIMessage("three four"), user("five"), AIMessage("six")])
-    every = selector.tokens(frozenset(), {})
-    demand = Demand(before=every, ceiling=every, aim=every - missing, summary=0)
-    assert len(next(faithful(selector, demand)).drop) == first
 
 
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
