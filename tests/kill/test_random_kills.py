@@ -19,7 +19,7 @@ from tests.kill.world import World
 SEED = "11"
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(6))
 def test_a_run_killed_anywhere_is_recovered(
     templates: dict[str, World], around: Around, tmp_path: Path, number: int
 ) -> None:
