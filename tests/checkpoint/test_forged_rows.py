@@ -37,21 +37,6 @@ def saver() -> Iterator[Any]:
 Plant = Callable[[Any, sa.Connection, str, bytes], None]
 
 
-def in_a_value(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
-    """Write tagged bytes as a checkpoint's inline value."""
-    into_checkpoint(saver, conn, values={"short": [0, kind, data]})
-
-
-def in_the_metadata(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
-    """Write tagged bytes as a checkpoint's metadata."""
-    into_checkpoint(saver, conn, metadata=(kind, data))
-
-
-def in_the_rest(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
-    """Write tagged bytes as what else a checkpoint holds."""
-    into_checkpoint(saver, conn, rest=(kind, data))
-
-
 def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
     thread = saver.store.thread(conn, "t")
@@ -71,21 +56,6 @@ def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes, **parts:
     pending_writes.put(conn, thread, ("", stored.id), "task-9", [replace(write, **parts)])
 
 
-def in_a_blob(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
-    """Write tagged bytes as a large value."""
-    reseal(saver, conn, tables.blob, "blob 0", ormsgpack.packb([kind, data]))
-
-
-def in_a_message(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> None:
-    """Write bytes as a message."""
-    reseal(saver, conn, tables.message, "message 96", data)
-
-
-def in_a_pack(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> None:
-    """Write bytes as one message of a pack."""
-    reseal(saver, conn, tables.block, "block 0", ormsgpack.packb([*[None] * 5, data, *[None] * 90]))
-
-
 def reseal(saver: Any, conn: sa.Connection, table: sa.Table, row: str, content: bytes) -> None:
     """Put content into the row's own envelope, as one with the code and write access can."""
     thread = saver.store.thread(conn, "t")
@@ -95,13 +65,15 @@ def reseal(saver: Any, conn: sa.Connection, table: sa.Table, row: str, content: 
 
 
 PLACES: dict[str, Plant] = {
-    "value": in_a_value,
-    "metadata": in_the_metadata,
-    "rest": in_the_rest,
+    "value": lambda saver, conn, kind, data: into_checkpoint(saver, conn, values={"short": [0, kind, data]}),
+    "metadata": lambda saver, conn, kind, data: into_checkpoint(saver, conn, metadata=(kind, data)),
+    "rest": lambda saver, conn, kind, data: into_checkpoint(saver, conn, rest=(kind, data)),
     "write": in_a_write,
-    "blob": in_a_blob,
-    "message": in_a_message,
-    "block": in_a_pack,
+    "blob": lambda saver, conn, kind, data: reseal(saver, conn, tables.blob, "blob 0", ormsgpack.packb([kind, data])),
+    "message": lambda saver, conn, _, data: reseal(saver, conn, tables.message, "message 96", data),
+    "block": lambda saver, conn, _, data: reseal(
+        saver, conn, tables.block, "block 0", ormsgpack.packb([*[None] * 5, data, *[None] * 90])
+    ),
 }
 NAMES = {
     "value": "checkpoint",

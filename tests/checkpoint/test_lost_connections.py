@@ -1,24 +1,17 @@
 import multiprocessing
 import random
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import count, repeat
-from multiprocessing.synchronize import Event
-from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
 from tests.checkpoint.processes import forks
 from tests.conftest import server_database
@@ -116,10 +109,10 @@ def check_harm_is_mended(url: str, harm: Harm, of: Thing = "statements", every: 
     with SQLAlchemySaver.from_url(url) as saver:
         saver.setup()
         for name, make in CALLS.items():
-            begin(saver, f"{name}, calm")
-            calm = look(saver, make(saver, f"{name}, calm"), f"{name}, calm")
+            begin(saver, f"{of}, {name}, calm")
+            calm = look(saver, make(saver, f"{of}, {name}, calm"), f"{of}, {name}, calm")
             for at in count(1, every):
-                thread = f"{name}, harmed at {at}"
+                thread = f"{of}, {name}, harmed at {at}"
                 begin(saver, thread)
                 trap = Trap(at, harm, of)
                 if of == "connects":
@@ -144,15 +137,11 @@ def test_a_connection_lost_at_any_statement_is_not_noticed(server_url: str) -> N
     check_harm_is_mended(server_url, Server(server_url).cut, every=EVERY)
 
 
-def test_a_connection_lost_in_the_pool_is_not_noticed(server_url: str) -> None:
-    """A connection that ends just when it has been found alive and taken for a call is replaced by another."""
-    check_harm_is_mended(server_url, Server(server_url).cut, "checkouts")
-
-
 @pytest.mark.parametrize("kind", CUT_SHORT)
-def test_a_connection_lost_while_it_is_made_is_not_noticed(kind: str) -> None:
-    """A session that the server ends before it is of any use is replaced by another."""
+def test_a_connection_lost_before_it_is_used_is_not_noticed(kind: str) -> None:
+    """One that ends when it has been taken for a call, or while it is made, is replaced by another."""
     with server_database(kind) as url:
+        check_harm_is_mended(url, Server(url).cut, "checkouts")
         check_harm_is_mended(url, refusal(CUT_SHORT[kind]), "connects")
 
 
@@ -169,70 +158,6 @@ def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
     kind, error = REFUSALS[refused]
     with server_database(kind) as url:
         check_harm_is_mended(url, refusal(error), every=4)
-
-
-def test_a_deadlock_is_not_noticed(server_url: str) -> None:
-    """Two transactions wait for each other: the one that the server undoes is the saver's, and it is done again."""
-    server = Server(server_url)
-    newest = sa.select(tables.checkpoint).with_for_update()  # on MariaDB, no row can then be added
-    row = sa.select(tables.thread.c.id).where(tables.thread.c.thread_id == "t").with_for_update()
-    undone: list[str] = []
-    engine = sa.create_engine(sync_url(server_url), poolclass=sa.NullPool)
-    with (
-        SQLAlchemySaver.from_url(server_url) as saver,
-        SQLAlchemySaver.from_url(server_url) as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        saver.setup()
-        # on PostgreSQL, a saver that does not remember the thread's row locks the row before it writes
-        begin(other if server.kind == "postgresql" else saver, "t")
-        sa.event.listen(saver.database.engine, "handle_error", lambda c: undone.append(str(c.original_exception)))
-        with engine.connect() as conn:
-            if server.kind == "postgresql":
-                conn.execute(sa.text("SET deadlock_timeout = '1min'"))
-                conn.execute(sa.text(f"LOCK TABLE {tables.checkpoint.name} IN SHARE MODE"))
-            else:
-                conn.execute(sa.text("CREATE TABLE ballast (id INT PRIMARY KEY)"))
-                conn.execute(sa.text("INSERT INTO ballast SELECT seq FROM seq_1_to_500"))  # the lighter one is undone
-                conn.execute(newest)
-            putting = pool.submit(put, saver, "t", 4)
-            server.wait_for_waiter()
-            conn.execute(row)
-            conn.rollback()
-        putting.result(timeout=60)
-        assert "deadlock" in undone[0].lower()
-        assert seen(saver, "t")[id_of(4)][0] == values_of(0, 4)
-
-
-def hold(file: Path, held: Event, enough: Event) -> None:
-    """Hold a file's write lock until a second after it was enough."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        held.set()
-        assert enough.wait(60)
-        time.sleep(1)
-        other.execute("ROLLBACK")
-
-
-@forks
-def test_a_writer_waits_for_another_process(tmp_path: Path) -> None:
-    """While another process holds the file for a second, writes wait their turn, and reads do not wait."""
-    file = tmp_path / "busy.db"
-    with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
-        saver.setup()
-        begin(saver, "t")
-    held, enough = FORKED.Event(), FORKED.Event()
-    other = FORKED.Process(target=hold, args=(file, held, enough))
-    other.start()
-    assert held.wait(30)
-    with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
-        assert saver.get_tuple(config_of("t")).checkpoint["channel_values"] == values_of(0, 3)
-        enough.set()
-        put(saver, "t", 4)
-        write(saver, "t", 4)
-        assert len(seen(saver, "t")) == 4
-    other.join(30)
-    assert other.exitcode == 0
 
 
 def live(saver: Any, author: int, left: Any) -> int:

@@ -1,11 +1,10 @@
 """Objects of an application come back with exactly the fields that they had, or are refused when they are put."""
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 import pytest
-from langgraph.types import Send
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver, ValueTypeError
@@ -22,28 +21,6 @@ class Computed:
     def __post_init__(self) -> None:
         """Compute the field."""
         self.total = self.a + 1
-
-
-@dataclass
-class Seeded:
-    """An argument that is no field."""
-
-    a: int
-    seed: InitVar[int]
-
-    def __post_init__(self, seed: int) -> None:
-        """Use the argument."""
-        self.a += seed
-
-
-@dataclass(init=False)
-class OwnInit:
-    """Arguments of its own."""
-
-    a: int
-
-    def __init__(self, start: int) -> None:
-        self.a = 2 * start
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +160,11 @@ def changed(value: Any, **fields: Any) -> Any:
 
 
 EXACT: dict[str, Any] = {
-    "a field without an argument": Computed(1),
-    "the same, changed": changed(Computed(1), total=41),
-    "an argument without a field": Seeded(1, 2),
-    "an own constructor": OwnInit(4),
+    "a field without an argument": changed(Computed(1), total=41),
     "a constructor that refuses it": changed(Checked(1), a=9),
     "a member with a tuple": [Planet.EARTH, {"m": Planet.MARS}],
     "a named tuple": Span(1, 2),
     "more than its fields": Lively(1),
-    "a validator that would change it": Doubled(a=3),
     "a validator that refuses it": changed(
         Limited.model_validate({"theA": 1, "inner": {"a": 2}, "hidden": "x", "more": [Span(1, 2)]}), a=9
     ),
@@ -201,10 +174,9 @@ EXACT: dict[str, Any] = {
     "a member within a class": Ship.Phase.LOADED,
     "a model within a class": Ship.Crate(phase=Ship.Phase.LOADED),
     "a set of dataclasses": {Ship.Deck(1), Ship.Deck(2)},
-    "in an argument of a Send": Send("node", {"held": changed(Computed(1), total=5)}),
 }
 MINE = (
-    *(Computed, Seeded, OwnInit, Checked, Planet, Alike, Span, Doubled, Limited, OwnInitModel, Remote, Numbers),
+    *(Computed, Checked, Planet, Alike, Span, Doubled, Limited, OwnInitModel, Remote, Numbers),
     *(Ship.Phase, Ship.Crate, Ship.Deck, Lively),
 )
 
@@ -223,21 +195,8 @@ def test_an_object_gets_exactly_its_fields_back(name: str) -> None:
     found = stored(value)
     assert found == value
     assert repr(found) == repr(value)
-
-
-def test_a_model_keeps_which_fields_were_set() -> None:
-    """What `exclude_unset` leaves out is left out after reading, too."""
-    found = stored(Limited(theA=1))
-    assert found.model_dump(exclude_unset=True) == {"a": 1}
-
-
-def test_a_class_within_a_class_is_allowed_by_langgraph_too() -> None:
-    """In its strict mode LangGraph allows the classes of a state's schema, by names of its own."""
-    with SQLAlchemySaver.from_url("memory") as saver:
-        saver.setup()
-        allowing = saver.with_allowlist([Ship.Phase])
-        head = Steps(allowing, "t").put({"x": Ship.Phase.LOADED})
-        assert values_of(allowing, head) == {"x": Ship.Phase.LOADED}
+    if isinstance(value, BaseModel):
+        assert found.model_fields_set == value.model_fields_set
 
 
 def local() -> Any:

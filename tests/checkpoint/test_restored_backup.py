@@ -58,9 +58,10 @@ def texts(state: Any) -> list[str]:
     return [message.text for message in state["messages"]]
 
 
-@pytest.mark.parametrize("others", [0, 2], ids=lambda number: f"{number} turns of another process")
 @pytest.mark.parametrize("goes_on", ["in the turn", "after the turn"])
-@pytest.mark.parametrize("keeps", [True, False], ids=["keeps its messages", "drops its messages"])
+@pytest.mark.parametrize(
+    ("others", "keeps"), [(0, False), (2, True)], ids=["drops its messages", "another process goes on meanwhile"]
+)
 def test_a_thread_is_whole_after_its_rows_were_restored(
     shared_url: str, thread_id: str, *, others: int, goes_on: str, keeps: bool
 ) -> None:

@@ -9,7 +9,6 @@ from langgraph_compaction.checkpoint.db import schema, tables
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
-from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -22,10 +21,8 @@ def set_up(_number: int, url: str) -> None:
 
 
 @forks
-@pytest.mark.parametrize("attempt", range(3))
-def test_processes_that_set_up_at_once_all_succeed(empty_url: str, attempt: int) -> None:
+def test_processes_that_set_up_at_once_all_succeed(empty_url: str) -> None:
     """Four processes that meet an empty database at the same time leave one version of the tables."""
-    assert attempt >= 0
     run_together(4, set_up, empty_url)
     with Database.open(empty_url) as database, database.read() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables.schema)).scalar() == 1
@@ -41,17 +38,6 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
         database.setup()
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]
-
-
-def test_after_setup_the_version_is_not_checked_again(empty_url: str) -> None:
-    """After `setup`, `put_off_setup` has no effect: the next transaction does not query the tables' version."""
-    with Database.open(empty_url) as database:
-        database.setup()
-        database.put_off_setup()
-        with statements(database) as sent, database.read() as conn:
-            conn.execute(sa.select(tables.thread)).all()
-        assert tables.thread.name in sent[-1]
-        assert not [text for text in sent if tables.schema.name in text]
 
 
 def test_setup_finishes_what_was_begun(empty_url: str) -> None:

@@ -1,14 +1,14 @@
+"""Writes of the records that are repeated, and a thread that is forgotten."""
+
 from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction import archive, ledger
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.db import tables
-from tests.checkpoint.listening import listening
-from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, key_of, opening, talk
+from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, opening, talk
 
 
 def everything(records: CompactionRecords) -> dict[str, list[tuple[object, ...]]]:
@@ -42,58 +42,7 @@ def test_a_write_that_is_repeated_changes_nothing_more(records: CompactionRecord
     WRITES[kind](records, key)
     once = everything(records)
     WRITES[kind](records, key)
-    if kind == "abandon_open":
-        assert records.history(thread_id)[0].verdict == "abandoned"
     assert everything(records) == once
-
-
-STEPS = {
-    "begin": (ledger, "begin"),
-    "commit": (ledger, "close"),
-    "archive": (archive, "write"),
-    "note": (ledger, "_insert"),
-}
-
-
-@pytest.mark.parametrize("kind", STEPS)
-def test_an_error_in_the_middle_leaves_nothing(
-    records: CompactionRecords, thread_id: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the last step of a write fails, no message, snapshot, archive or ledger row of it is there."""
-    key = key_of(thread_id, talk(8)) if kind == "begin" else begin(records, thread_id)
-    before = everything(records)
-
-    def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(*STEPS[kind], fail)
-        with pytest.raises(ZeroDivisionError):
-            WRITES[kind](records, key)
-    assert everything(records) == before
-    WRITES[kind](records, key)
-    assert everything(records) != before
-
-
-def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, thread_id: str) -> None:
-    """Whoever sees the open row can rely on its snapshot, in the order of the statements too."""
-    order: list[str] = []
-
-    def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
-        order.extend(name for name in ("snapshot", "ledger") if f"INSERT INTO compaction_{name} " in text)
-
-    with listening(records.database.engine, "before_cursor_execute", collect):
-        begin(records, thread_id)
-    assert order == ["snapshot", "ledger"]
-
-
-def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, thread_id: str) -> None:
-    """The same key with other messages, as when one arrived meanwhile, leaves row and snapshot as they are."""
-    key = begin(records, thread_id)
-    before = everything(records)
-    records.begin(key, talk(9), now=99.0, **opening(epoch=5))
-    assert records.snapshot(key) == talk(5)
-    assert everything(records) == before
 
 
 def test_forgetting_erases_every_row_of_one_thread(records: CompactionRecords, thread_id: str) -> None:

@@ -12,12 +12,13 @@ import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import sync_url
+from tests.checkpoint.reference import Reference
 from tests.kill.children import CONTEXT, PATIENCE_S, is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_recovered, check_resumed, recover, resume
 from tests.kill.scenarios import SCENARIOS, fused, fused_recovery
 from tests.kill.sight import Around, look_at
-from tests.kill.steps import Model, differing, expected, found, steps, torn
+from tests.kill.steps import found, steps, torn
 from tests.kill.world import World
 
 SESSIONS = {
@@ -93,14 +94,14 @@ def await_end(url: str) -> None:
 
 def kill_a_saver(seed: str, url: str, kills: int) -> Counter[str]:
     """Kill the saver so many times: what a kill interrupts is whole or absent, and all before it is there."""
-    model: Model = {}
+    model = Reference()
     number = 0
     tally = Counter[str]()
     for turn in range(kills):
         named = f"{seed}-{turn}"
         chance, again, moment = (random.Random(name) for name in (named, named, f"moment {named}"))  # noqa: S311 - reproducible, not secret
 
-        def work(pipe: int, chance: random.Random = chance, model: Model = model, number: int = number) -> None:
+        def work(pipe: int, chance: random.Random = chance, model: Reference = model, number: int = number) -> None:
             with SQLAlchemySaver.from_url(url) as saver:
                 saver.setup()
                 for step, _ in steps(chance, model, number):
@@ -116,12 +117,12 @@ def kill_a_saver(seed: str, url: str, kills: int) -> Counter[str]:
         with SQLAlchemySaver.from_url(url) as saver:
             saver.setup()
             left = found(saver)
-            undone, half = differing(left, expected(done)), differing(left, expected(model))
-            assert not (undone and half), f"kill {named} in {step.name}"
-            assert not torn(saver), f"kill {named} in {step.name}"
-            tally["saver killed, its call absent" if undone else "saver killed, its call whole"] += 1
+            absent = left == found(model)
+            assert absent or left == found(done), f"kill {named} in {step.method}"
+            assert not torn(saver), f"kill {named} in {step.method}"
+            tally[f"saver killed, its call {'absent' if absent else 'whole'}"] += 1
             step.run(saver)
         model, number = done, number + heard + 1
     with SQLAlchemySaver.from_url(url) as saver:
-        assert not differing(found(saver), expected(model))
+        assert found(saver) == found(model)
     return tally

@@ -1,99 +1,68 @@
-"""Random calls of a saver that may be killed, and a model of the data that must be there afterwards."""
+"""Random calls of a saver that may be killed, and a reference that holds what must be there afterwards."""
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import Checkpoint
 
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages import message_blocks
+from tests.checkpoint.contract.steps import checkpoint, where
+from tests.checkpoint.happenings import shown
+from tests.checkpoint.reference import Reference
 
 THREADS = ("a", "b", "c")
 COPIES = ("copy-1", "copy-2")
 NAMESPACES = ("", "", "sub")
 SENTENCE = "a sentence of some length, said in the course of a conversation; "
 
-Place = tuple[str, str]
-"""Namespace and id of a checkpoint."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An acknowledged checkpoint, with the writes of each task."""
-
-    values: dict[str, Any]
-    versions: dict[str, int]
-    parent: str | None
-    step: int
-    writes: dict[str, tuple[str, list[tuple[str, Any]]]] = field(default_factory=dict[str, Any])
-
-
-Thread = dict[Place, Entry]
-Model = dict[str, Thread]
-"""Threads by id, with their checkpoints in the order of writing."""
-
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a saver, and its effect on the model."""
+    """One call of a saver."""
 
-    name: str
-    run: Callable[[Any], object]
-    apply: Callable[[Model], Model]
+    method: str
+    arguments: tuple[Any, ...]
+    keep_last: int | None = None
+
+    def run(self, saver: Any) -> None:
+        """Make the call, of a saver or of the reference."""
+        options = {} if self.keep_last is None else {"keep_last": self.keep_last}
+        getattr(saver, self.method)(*self.arguments, **options)
+
+    def after(self, model: Reference) -> Reference:
+        """Return what is there after the call."""
+        model = model.copy()
+        self.run(model)
+        return model
 
 
-def steps(chance: random.Random, model: Model, number: int) -> Iterator[tuple[Step, Model]]:
-    """Yield calls without end, each with the model after it; deterministic for the same seed and model."""
+def steps(chance: random.Random, model: Reference, number: int) -> Iterator[tuple[Step, Reference]]:
+    """Yield calls without end, each with what is there after it; the same for the same seed and beginning."""
     makers = (*[put] * 8, *[write] * 4, *[prune, copy, delete] * 2)
     while True:
         number += 1
         step = chance.choice(makers)(chance, model, number)
-        model = step.apply(model)
+        model = step.after(model)
         yield step, model
 
 
-def config_of(thread: str, place: tuple[str, str | None]) -> RunnableConfig:
-    """The config that names a checkpoint."""
-    ns, checkpoint_id = place
-    named = {} if checkpoint_id is None else {"checkpoint_id": checkpoint_id}
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, **named}}
-
-
-def put(chance: random.Random, model: Model, number: int) -> Step:
+def put(chance: random.Random, model: Reference, number: int) -> Step:
     """Put a checkpoint after the newest of its namespace, seldom after an older one."""
     thread, ns = chance.choice(THREADS), chance.choice(NAMESPACES)
-    there = [name for space, name in model.get(thread, {}) if space == ns]
-    parent = None if not there else chance.choice([there[-1]] * 9 + there)
-    old = model[thread][ns, parent] if parent else Entry(values={}, versions={}, parent=None, step=-1)
-    messages = grown(chance, old.values.get("messages", []), number)
-    values = {**old.values, "messages": messages, "count": number}
-    changed = {"messages": number, "count": number}
+    there = [key for key in model.kept if key[:2] == (thread, ns)]
+    parent = chance.choice([there[-1]] * 9 + there) if there else None
+    old: dict[str, Any] = model.kept[parent].checkpoint["channel_values"] if parent else {}
+    values = {**old, "messages": grown(chance, old.get("messages", []), number), "count": number}
     if chance.random() < 0.3:
         values["note"] = {"text": SENTENCE * chance.randint(1, 40), "tags": [number, None, True]}
-        changed["note"] = number
-    versions = {**old.versions, **changed}
-    entry = Entry(values, versions, parent, old.step + 1)
-    name = f"1f000000-0000-6000-8000-{number:012x}"
-    checkpoint = Checkpoint(
-        v=4,
-        id=name,
-        ts="2026-11-22T00:00:00+00:00",
-        channel_values=values,
-        channel_versions=dict(versions),
-        versions_seen={"node": dict(old.versions)},
-        updated_channels=sorted(changed),
-    )
-    metadata = {"source": "loop", "step": entry.step, "parents": {}}
-    return Step(
-        f"put {thread} {ns!r}",
-        lambda saver: saver.put(config_of(thread, (ns, parent)), checkpoint, metadata, changed),
-        lambda known: {**known, thread: {**known.get(thread, {}), (ns, name): entry}},
-    )
+    versions = dict.fromkeys(values, number)
+    written = checkpoint(values, versions, f"1f000000-0000-6000-8000-{number:012x}")
+    config = where(thread, parent.id if parent else None, namespace=ns)
+    return Step("put", (config, written, {"source": "loop", "step": number, "parents": {}}, versions))
 
 
 def grown(chance: random.Random, messages: list[BaseMessage], number: int) -> list[BaseMessage]:
@@ -106,84 +75,46 @@ def grown(chance: random.Random, messages: list[BaseMessage], number: int) -> li
     return [*kept, *(kinds[n % 2](text, id=f"m-{number}-{n}") for n, text in enumerate(texts))]
 
 
-def write(chance: random.Random, model: Model, number: int) -> Step:
-    """Put the writes of one task of a checkpoint, seldom of a task that has written before."""
-    if not any(model.values()):
+def write(chance: random.Random, model: Reference, number: int) -> Step:
+    """Put the writes of one task of a checkpoint, which may have written before."""
+    if not model.kept:
         return put(chance, model, number)
-    thread = chance.choice([name for name, held in model.items() if held])
-    place = chance.choice(list(model[thread]))
-    written = model[thread][place].writes
-    again = bool(written) and chance.random() < 0.2
-    task = chance.choice(list(written)) if again else f"task-{number}"
-    path = written[task][0] if again else f"~{chance.randint(0, 99):02}"
-    count = len(written[task][1]) if again else chance.randint(2, 6)
+    key = chance.choice(list(model.kept))
     values = [
         AIMessage(f"{number}-{n} {SENTENCE}", id=f"w-{number}-{n}") if n % 2 else {"found": [number, SENTENCE * n]}
-        for n in range(count)
+        for n in range(chance.randint(2, 6))
     ]
+    task = chance.choice(["task", f"task-{number}", f"task-{number}"])
     writes = [(f"channel-{n}", value) for n, value in enumerate(values)]
-
-    def apply(known: Model) -> Model:
-        entry = known[thread][place]
-        first = {**entry.writes, task: entry.writes.get(task, (path, writes))}
-        told = Entry(entry.values, entry.versions, entry.parent, entry.step, first)
-        return {**known, thread: {**known[thread], place: told}}
-
-    return Step(
-        f"put_writes {thread} {task}",
-        lambda saver: saver.put_writes(config_of(thread, place), writes, task, path),
-        apply,
-    )
+    return Step("put_writes", (where(key.thread, key.id, namespace=key.ns), writes, task, f"~path of {task}"))
 
 
-def prune(chance: random.Random, _model: Model, _number: int) -> Step:
+def prune(chance: random.Random, _model: Reference, _number: int) -> Step:
     """Prune old checkpoints of one thread."""
-    thread, keep = chance.choice(THREADS), chance.choice((None, 2, 5))
-
-    def apply(known: Model) -> Model:
-        held = known.get(thread, {})
-        kept = {place for ns in NAMESPACES for place in [place for place in held if place[0] == ns][-(keep or 1) :]}
-        return {**known, thread: {place: entry for place, entry in held.items() if place in kept}}
-
-    return Step(f"prune {thread} {keep}", lambda saver: saver.prune([thread], keep_last=keep), apply)
+    return Step("prune", ([chance.choice(THREADS)],), keep_last=chance.choice((1, 2, 5)))
 
 
-def copy(chance: random.Random, model: Model, number: int) -> Step:
+def copy(chance: random.Random, model: Reference, number: int) -> Step:
     """One thread becomes another, which is not there yet."""
-    free = [name for name in COPIES if not model.get(name)]
-    if not free:
-        return delete(chance, model, number)
-    thread, target = chance.choice(THREADS), chance.choice(free)
-    return Step(
-        f"copy_thread {thread} {target}",
-        lambda saver: saver.copy_thread(thread, target),
-        lambda known: {**known, target: known.get(thread, {})},
-    )
+    taken = {key.thread for key in model.kept}
+    free = [name for name in COPIES if name not in taken]
+    return Step("copy_thread", (chance.choice(THREADS), free[0])) if free else delete(chance, model, number)
 
 
-def delete(chance: random.Random, _model: Model, _number: int) -> Step:
+def delete(chance: random.Random, _model: Reference, _number: int) -> Step:
     """Delete a whole thread."""
-    thread = chance.choice((*THREADS, *COPIES, *COPIES))
-    return Step(
-        f"delete_thread {thread}",
-        lambda saver: saver.delete_thread(thread),
-        lambda known: {**known, thread: {}},
-    )
+    return Step("delete_thread", (chance.choice((*THREADS, *COPIES, *COPIES)),))
 
 
-def found(saver: Any) -> dict[str, dict[str, Any]]:
-    """Return the saver's data of every thread, in the form of `expected`; a list must begin with the head."""
-    return {thread: seen(saver, thread) for thread in (*THREADS, *COPIES)}
-
-
-def differing(left: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]]) -> list[str]:
-    """Describe the difference of two results, briefly."""
-    return [
-        f"{thread} {place} {sorted(key for key in one | other if one.get(key) != other.get(key))}"
-        for thread in left
-        for place in sorted(left[thread] | right[thread])
-        if (one := left[thread].get(place, {})) != (other := right[thread].get(place, {}))
-    ]
+def found(saver: Any) -> dict[str, Any]:
+    """Return all that a saver, or the reference, holds of every thread: the newest ones, and all that are listed."""
+    return {
+        thread: [
+            *(shown(saver.get_tuple(where(thread, namespace=ns))) for ns in sorted(set(NAMESPACES))),
+            *map(shown, saver.list({"configurable": {"thread_id": thread}})),
+        ]
+        for thread in (*THREADS, *COPIES)
+    }
 
 
 def torn(saver: Any) -> list[str]:
@@ -206,47 +137,3 @@ def torn(saver: Any) -> list[str]:
                 held = {seq for seq, _ in bodies(conn, thread)}
                 problems += [f"message {seq} of thread {name}" for seq in sorted(named ^ held)]
     return problems
-
-
-def seen(saver: Any, thread: str) -> dict[str, Any]:
-    """Return the saver's data of one thread."""
-    checkpoints: dict[str, Any] = {}
-    heads: dict[str, str] = {}
-    for held in saver.list({"configurable": {"thread_id": thread}}):
-        named = held.config["configurable"]
-        ns, name = named["checkpoint_ns"], named["checkpoint_id"]
-        heads.setdefault(ns, name)
-        checkpoints[f"{ns}/{name}"] = {
-            "values": held.checkpoint["channel_values"],
-            "versions": held.checkpoint["channel_versions"],
-            "step": held.metadata["step"],
-            "parent": held.parent_config and held.parent_config["configurable"]["checkpoint_id"],
-            "writes": held.pending_writes,
-        }
-    for ns in sorted(set(NAMESPACES)):
-        head = saver.get_tuple(config_of(thread, (ns, None)))
-        assert (head and head.config["configurable"]["checkpoint_id"]) == heads.get(ns)
-    return checkpoints
-
-
-def expected(model: Model) -> dict[str, dict[str, Any]]:
-    """Return the result of `found` that a model requires."""
-    return {thread: told(model.get(thread, {})) for thread in (*THREADS, *COPIES)}
-
-
-def told(thread: Thread) -> dict[str, Any]:
-    """Return the result of `seen` that one thread requires; a pruned parent counts as none."""
-    return {
-        f"{ns}/{name}": {
-            "values": entry.values,
-            "versions": entry.versions,
-            "step": entry.step,
-            "parent": entry.parent if (ns, entry.parent) in thread else None,
-            "writes": [
-                (task, channel, value)
-                for _, task, writes in sorted((path, task, writes) for task, (path, writes) in entry.writes.items())
-                for channel, value in writes
-            ],
-        }
-        for (ns, name), entry in thread.items()
-    }

@@ -13,7 +13,7 @@ from tests.kill.scenarios import SCENARIOS, Worlds
 from tests.kill.sight import Around, look_at
 from tests.kill.world import CONFIG, World, said
 
-PLACES = ("token_check:leave", "sql begin:after", "sql record_summary:after", "sql commit:inside", "sql commit:after")
+PLACES = ("token_check:leave", "sql record_summary:after", "sql commit:inside")
 Given = dict[str, Any] | None
 
 

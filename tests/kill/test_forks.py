@@ -10,7 +10,7 @@ from tests.kill.scenarios import CRUCIAL, SCENARIOS, Worlds, act
 from tests.kill.sight import Sight, sight
 from tests.kill.world import CONFIG, World, filler, tell
 
-PRECHECK, SECOND = SCENARIOS["precheck"], SCENARIOS["second"]
+PRECHECK = SCENARIOS["precheck"]
 
 
 def tip(graph: Any) -> RunnableConfig:
@@ -51,21 +51,6 @@ def test_a_fork_compacts_on_its_own_branch(world_of: Worlds, name: str) -> None:
     assert ids(fork)[:-2] == ids(after)[:-2]
 
 
-def test_rows_of_the_other_branch_stay(world_of: Worlds) -> None:
-    """After a fork the ledger holds both commits, as children of one parent, and each state's chain only its own."""
-    world = world_of(SECOND)
-    with world.opened() as graph:
-        root = tip(graph)
-        act(graph, SECOND)
-        committed = sight(graph, world).ledger
-        tell(graph, f"pad {filler(75)}", "other", root)
-        fork = sight(graph, world)
-    assert fork.ledger[:2] == committed
-    assert [row.verdict for row in fork.ledger] == ["committed"] * 3
-    assert fork.ledger[1].parent_id == fork.ledger[2].parent_id == fork.ledger[0].compaction_id
-    assert [row.compaction_id for row in fork.chain] == [fork.ledger[2].compaction_id, fork.ledger[0].compaction_id]
-
-
 def test_a_fork_that_says_the_same_pays_for_no_second_summary(world_of: Worlds) -> None:
     """The same words under another id are another conversation, but what leaves it is the same: one call in all."""
     world = world_of(PRECHECK)
@@ -92,17 +77,14 @@ def test_a_fork_with_the_very_same_message_is_the_same_attempt(world_of: Worlds,
     assert len(fork.calls) == 1
 
 
-MIDST = {"one that fits is finished": (0, 1), "one that does not is dropped": (195, 2)}
-"""Words said on the fork -> how many compactions the ledger then has."""
+MIDST = {"one that fits is finished": (0, 1, "summarize"), "one that does not is dropped": (195, 2, "commit")}
+"""Words said on the fork -> how many compactions the ledger then has, and where the fork begins."""
 
 
 @pytest.mark.parametrize("case", MIDST)
-@pytest.mark.parametrize("node", ["summarize", "commit"])
-def test_a_fork_from_the_midst_of_a_compaction_leaves_the_first_branch_alone(
-    world_of: Worlds, case: str, node: str
-) -> None:
+def test_a_fork_from_the_midst_of_a_compaction_leaves_the_first_branch_alone(world_of: Worlds, case: str) -> None:
     """The fork finds an open draft that has long been committed on the first branch, whose rows stay as they are."""
-    words, commits = MIDST[case]
+    words, commits, node = MIDST[case]
     world: World = replace(world_of(PRECHECK), now=1_000.0)
     with world.opened() as graph:
         act(graph, PRECHECK)

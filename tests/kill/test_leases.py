@@ -1,15 +1,13 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint.db import owner as owners
 from langgraph_compaction.checkpoint.db.owner import owner
-from tests.kill.children import CONTEXT, PATIENCE_S, exit_code
+from tests.kill.children import CONTEXT, PATIENCE_S
 from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_whole, recover
 from tests.kill.scenarios import SCENARIOS, Worlds, fused
@@ -69,23 +67,19 @@ LEASES = {
     "at once": (0.0, True),
     "just before it ends": (59.9, True),
     "at its end": (60.0, False),
-    "long after": (4_000.0, False),
     "clock set back": (-0.1, False),
-    "clock set far back": (-9_000.0, False),
 }
-"""Seconds since the draft was opened by a process that still lives -> whether its lease runs."""
+"""Seconds since the draft was opened by a process of which nothing else is known -> whether its lease runs."""
 
 
 @pytest.mark.parametrize("case", LEASES)
-@pytest.mark.parametrize("host", ["this host", "another host"])
-def test_a_lease_ends_by_the_clock(world_of: Worlds, monkeypatch: pytest.MonkeyPatch, case: str, host: str) -> None:
+def test_a_lease_ends_by_the_clock(world_of: Worlds, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     """A draft is left alone for `summary_timeout_s` after it was opened, and never while its opening lies ahead."""
     seconds, runs = LEASES[case]
     world = world_of(PRECHECK)
     with monkeypatch.context() as patched, world.opened() as graph:
-        if host == "another host":
-            patched.setattr(owners, "_place", lambda: "elsewhere/pid:[1]")
-            owner.cache_clear()
+        patched.setattr(owners, "_place", lambda: "elsewhere/pid:[1]")  # another host
+        owner.cache_clear()
         graph.invoke(PRECHECK.given, CONFIG, durability="sync", interrupt_before=["summarize"])
     owner.cache_clear()
     left = look_at(world)
@@ -103,20 +97,3 @@ def test_over_the_limit_no_lease_is_waited_for(world_of: Worlds) -> None:
     after = look_at(world)
     assert after.verdicts == ["recovered", "committed"]
     assert after.messages[-1].id == "a-next"
-
-
-def test_a_draft_belongs_to_the_process_that_opened_it(world_of: Worlds) -> None:
-    """A server that builds its graph and then forks: the draft names the worker, not the parent that lives on."""
-    here, there = CONTEXT.Pipe()
-    with world_of(PRECHECK).opened() as graph:
-        held = graph.get_state(CONFIG).values["messages"]
-    built = World(folder=Path()).agent(InMemorySaver(), "memory")
-
-    def compact() -> None:
-        given = {"messages": [*held, *PRECHECK.given["messages"]]}
-        built.invoke(given, CONFIG, interrupt_before=["summarize"])
-        there.send((owner(), built.get_state(CONFIG).values["compaction"]["draft"]["owner"]))
-
-    assert exit_code(compact) == 0
-    worker, named = here.recv()
-    assert named == worker != owner()

@@ -11,9 +11,7 @@ from tests.kill.world import CONFIG, World
 PRECHECK = SCENARIOS["precheck"]
 DEATHS = {
     "put to selective_compaction:after": "token_check",
-    "put to summarize:after": "selective_compaction",
     "sql record_summary:after": "selective_compaction",
-    "put to commit:after": "summarize",
     "sql commit:after": "summarize",
     "put to model:after": "commit",
 }
@@ -54,14 +52,3 @@ def test_a_draft_that_names_a_deleted_message_is_stale(world_of: Worlds, place: 
     after = resume(world)
     assert after.ledger[0].verdict == "stale"
     assert named not in [name for name, _, _ in after.transcript]
-
-
-def test_a_message_deleted_before_a_compaction_stays_deleted(world_of: Worlds) -> None:
-    """Ids, not positions: nothing shifts, and a kill in the compaction that follows does not bring it back."""
-    world = world_of(PRECHECK)
-    update(world, RemoveMessage("a-t-call-h0"), "model")
-    assert is_killed(lambda: fused(world, PRECHECK, Fuse("sql commit:after")))
-    after = recover(world)
-    expected = [entry for entry in after.acknowledged if entry[0] != "a-t-call-h0"]
-    assert after.transcript == expected
-    assert (after.epoch, after.open_rows) == (1, [])

@@ -9,17 +9,17 @@ import pytest
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
+from tests.checkpoint.contract.steps import where
 from tests.full import examples
 from tests.kill.children import PATIENCE_S
 from tests.kill.random_kills import await_end, kill, kill_a_run, kill_a_saver
 from tests.kill.sight import Around
-from tests.kill.steps import config_of
 from tests.kill.world import World
 
 SEED = "11"
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(6))
 def test_a_run_killed_anywhere_is_recovered(
     templates: dict[str, World], around: Around, tmp_path: Path, number: int
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_setup_killed_anywhere_is_finished_by_the_next(empty_url: str) -> None
         await_end(empty_url)
         with SQLAlchemySaver.from_url(empty_url) as saver:
             saver.setup()
-            saver.put_writes(config_of("a", ("", "1")), [("channel", "value")], "task")
+            saver.put_writes(where("a", "1"), [("channel", "value")], "task")
             assert saver.threads() == ["a"]
             tables.METADATA.drop_all(saver.database.engine)
 
@@ -64,4 +64,4 @@ def test_the_lease_of_a_killed_process_ends(empty_url: str) -> None:
         saver.setup()
     kill(work, random.Random(SEED), 1)  # noqa: S311 - reproducible, not secret
     with SQLAlchemySaver.from_url(empty_url) as saver, saver.lease("a", wait=PATIENCE_S):
-        saver.put_writes(config_of("a", ("", "1")), [("channel", "value")], "task")
+        saver.put_writes(where("a", "1"), [("channel", "value")], "task")

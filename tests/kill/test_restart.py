@@ -38,21 +38,3 @@ def test_the_cool_down_outlives_the_process(world_of: Worlds) -> None:
     assert set(after.verdicts[1:]) == {"deferred_cooldown"}
     assert (after.epoch, after.messages[-1].id) == (0, "a-next")
     assert after.compaction["streak"] == 1
-
-
-def test_a_clock_set_back_ends_the_cool_down(world_of: Worlds) -> None:
-    """A process that starts with an earlier clock does not wait for a time that is further away than 8 s."""
-    world = world_of(COOLED)
-    assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
-    after = recover(replace(world, now=400.0))
-    assert after.verdicts == ["failed_permanent", "degraded_deterministic"]
-
-
-def test_the_epoch_outlives_the_process(world_of: Worlds) -> None:
-    """A second compaction, killed right after its commit, counts as the second one of the thread."""
-    scenario = SCENARIOS["second"]
-    world = world_of(scenario)
-    assert is_killed(lambda: fused(world, scenario, Fuse("model:enter")))
-    after = recover(world)
-    assert (after.epoch, [row.epoch for row in after.ledger], after.verdicts) == (2, [0, 1], ["committed"] * 2)
-    assert len(after.chain) == 2

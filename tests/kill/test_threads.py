@@ -10,7 +10,7 @@ from langgraph_compaction.graph.thread_state import records_of
 from tests.kill.recovery import check_whole
 from tests.kill.scenarios import SCENARIOS, Worlds
 from tests.kill.sight import Around, sight
-from tests.kill.world import World, filler, tell
+from tests.kill.world import World, tell
 
 ANN: RunnableConfig = {"configurable": {"thread_id": "ann"}}
 BEN: RunnableConfig = {"configurable": {"thread_id": "ben"}}
@@ -71,13 +71,3 @@ def test_without_a_thread_nothing_is_written(world_of: Worlds, around: Around) -
             assert len(ended["messages"]) == len(calm.messages)
         assert set(rows(graph).values()) == {0}
     assert len(world.calls) == 2
-
-
-def test_a_refusal_without_a_thread_writes_nothing(tmp_path: Path) -> None:
-    """An input that is refused is archived only where there is a thread to archive it for."""
-    world = World(folder=tmp_path)
-    with world.records() as database:
-        graph = world.agent(None, database)
-        ended = graph.invoke({"messages": [("user", f"pad {filler(600)}")]})
-        assert ended["compaction"]["last"]["verdict"] == "refused"
-        assert set(rows(graph).values()) == {0}

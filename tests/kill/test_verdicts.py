@@ -5,7 +5,7 @@ from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_whole, recover
 from tests.kill.scenarios import CRUCIAL, SCENARIOS, Worlds, fused
 from tests.kill.sight import look_at
-from tests.kill.world import CONFIG, filler, tell
+from tests.kill.world import filler, tell
 
 PRECHECK = SCENARIOS["precheck"]
 VERDICTS: dict[str, list[str]] = {
@@ -42,16 +42,3 @@ def test_a_paid_draft_that_no_longer_fits_is_dropped(world_of: Worlds, place: st
     check_whole(after)
     assert after.verdicts == ["recovered", "committed"]
     assert [message.id for message in after.messages][-3:] == [CRUCIAL, "next", "a-next"]
-
-
-def test_a_wish_drops_a_paid_draft(world_of: Worlds) -> None:
-    """A person who wants the thread compacted with another focus gets that, not the summary of the run that died."""
-    world = world_of(PRECHECK)
-    assert is_killed(lambda: fused(world, PRECHECK, Fuse("put to commit:after")))
-    with world.opened() as graph:
-        wish = {"messages": [], "compaction_request": {"focus": "the numbers"}}
-        graph.invoke(wish, CONFIG, durability="sync")
-    after = look_at(world)
-    check_whole(after)
-    assert after.verdicts == ["committed"]  # the same conversation and level: the same row
-    assert len(after.calls) == 2

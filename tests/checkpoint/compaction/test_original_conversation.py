@@ -1,3 +1,5 @@
+"""The whole conversation, whatever compactions have removed from the state."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,11 +7,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
-from langgraph_compaction.checkpoint.compaction.original_conversation import chain, check_complete, join
-from langgraph_compaction.checkpoint.errors import MessageError, RowError
+from langgraph_compaction.checkpoint.compaction.original_conversation import join
+from langgraph_compaction.checkpoint.errors import MessageError
 from tests.checkpoint.samples import key_of, opening, talk
 
-NOW = Outcome(verdict="committed", now=2.0)
 HEADER = SystemMessage("You are helpful.", id="header")
 
 
@@ -49,9 +50,9 @@ class Conversation:
         self.messages = [HEADER, summary(self.said), *kept]
         self.head = key.compaction_id
 
-    def transcript(self) -> list[BaseMessage]:
-        """Return what the records say that the whole conversation is."""
-        return self.records.transcript(self.thread_id, "", self.messages, head=self.head)
+    def is_whole(self) -> bool:
+        """Whether the records say that the whole conversation is what was said."""
+        return self.records.transcript(self.thread_id, "", self.messages, head=self.head) == self.whole
 
 
 @pytest.fixture
@@ -60,22 +61,17 @@ def conversation(database: Database, thread_id: str) -> Conversation:
     return Conversation(database, thread_id)
 
 
-def test_without_a_compaction_it_is_what_is_there(conversation: Conversation) -> None:
-    """A thread that was never compacted, known to the records or not, is its messages."""
-    assert conversation.transcript() == [HEADER]
+@pytest.mark.parametrize("verdict", ["committed", "recovered", "degraded_deterministic", "undone"])
+def test_after_many_compactions_nothing_is_missing(conversation: Conversation, verdict: str) -> None:
+    """The whole conversation is there once, in order, without a summary; whatever the ledger was told later."""
     conversation.talk(5)
-    conversation.records.begin(key_of(conversation.thread_id, talk(2)), talk(2), now=1.0, **opening())
-    assert conversation.transcript() == conversation.whole
-
-
-def test_after_many_compactions_nothing_is_missing(conversation: Conversation) -> None:
-    """Five compactions later the whole conversation is there once, in order, without a summary."""
+    assert conversation.is_whole()
     for keep in (4, 1, 6, 2, 3):
         conversation.talk(8)
-        conversation.compact(keep=keep)
+        conversation.compact(keep=keep, verdict=verdict)
     conversation.talk(2)
     assert len(conversation.messages) == 7
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
 
 
 def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None:
@@ -84,69 +80,41 @@ def test_a_clipped_message_appears_as_it_was(conversation: Conversation) -> None
     short = AIMessage("message … [clipped]", id="m5", additional_kwargs={"compaction": {"handle": "0" * 12}})
     conversation.compact(keep=2, clip={"m5": short})
     assert short in conversation.messages
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
     conversation.talk(3)
     conversation.compact(keep=1)
-    assert short not in conversation.messages
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
 
 
 def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None:
-    """A message refused for its size is in the transcript in full, in its place, before and after compactions."""
+    """In full, in its place; what was archived under an id of another branch, or in another namespace, stays out."""
     conversation.talk(2)
     large = HumanMessage("x" * 5000, id="large")
-    conversation.records.archive(conversation.thread_id, "", "e" * 16, [large], now=1.0)
+    for number, (namespace, refused) in enumerate(
+        [("", large), ("", HumanMessage("x", id="elsewhere")), ("sub", HumanMessage("x", id="m0"))]
+    ):
+        conversation.records.archive(conversation.thread_id, namespace, f"{number}" * 16, [refused], now=1.0)
     conversation.messages.append(HumanMessage("[refused: 5,000 characters]", id="large"))
     conversation.whole.append(large)
     conversation.talk(2)
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
     conversation.compact(keep=1)
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
 
 
-def test_a_refused_message_of_another_branch_stays_out(conversation: Conversation) -> None:
-    """What was archived alone, and whose id neither state nor compactions know, is no part of this conversation."""
-    conversation.talk(2)
-    conversation.records.archive(conversation.thread_id, "", "e" * 16, [HumanMessage("x", id="elsewhere")], now=1.0)
-    assert conversation.transcript() == conversation.whole
-
-
-def test_what_the_application_deleted_stays_deleted(conversation: Conversation) -> None:
-    """A message that a compaction kept and the application removed afterwards is not in the transcript."""
+def test_what_the_application_changes_is_changed(conversation: Conversation) -> None:
+    """A kept message that it edits, deletes, or puts something before; later also from the archive."""
     conversation.talk(6)
     conversation.compact(keep=3)
-    gone = conversation.messages.pop()
-    conversation.whole.remove(gone)
-    conversation.talk(2)
-    assert conversation.transcript() == conversation.whole
-
-
-def test_what_the_application_edited_appears_as_it_is_now(conversation: Conversation) -> None:
-    """A kept message with new content has the new content, later also from the archive."""
-    conversation.talk(6)
-    conversation.compact(keep=2)
-    edited = AIMessage("edited", id="m5")
-    conversation.messages[-1] = conversation.whole[-1] = edited
-    assert conversation.transcript() == conversation.whole
+    edited, inserted = AIMessage("edited", id="m5"), HumanMessage("between", id="b")
+    for messages in (conversation.messages, conversation.whole):
+        messages[-1] = edited
+        del messages[-2]
+        messages.insert(-1, inserted)
+    assert conversation.is_whole()
     conversation.talk(2)
     conversation.compact(keep=1)
-    assert conversation.transcript() == conversation.whole
-
-
-def test_what_the_application_inserted_has_its_place(conversation: Conversation) -> None:
-    """A message put between two kept ones, and one put before the header, stand there in the transcript."""
-    conversation.talk(6)
-    conversation.compact(keep=3)
-    for message, place in ((HumanMessage("between", id="b"), -1), (SystemMessage("first", id="f"), 0)):
-        conversation.messages.insert(place, message)
-        conversation.whole.insert(place, message)
-    assert conversation.transcript() == conversation.whole
-
-
-def test_what_arrived_and_left_between_snapshots_has_its_place() -> None:
-    """A message that was archived without ever being in a snapshot stands before the next one that it preceded."""
-    one, two, three, four = talk(4)
-    assert join([four], [[one, three]], [one, two, three], ()) == [one, two, three, four]
+    assert conversation.is_whole()
 
 
 def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation) -> None:
@@ -159,22 +127,7 @@ def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation)
     conversation.messages, conversation.whole, conversation.head = messages, whole, head
     conversation.messages.append(HumanMessage("another way", id="fork"))
     conversation.whole.append(conversation.messages[-1])
-    assert conversation.transcript() == conversation.whole
-
-
-@pytest.mark.parametrize("verdict", ["recovered", "degraded_deterministic", "undone"])
-def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Conversation, verdict: str) -> None:
-    """A state that rests on a compaction has its messages back, whatever the ledger was told later."""
-    conversation.talk(6)
-    conversation.compact(keep=2, verdict=verdict)
-    assert conversation.transcript() == conversation.whole
-
-
-def test_other_namespaces_are_apart(conversation: Conversation) -> None:
-    """A message archived alone in another namespace does not replace one with the same id here."""
-    conversation.talk(2)
-    conversation.records.archive(conversation.thread_id, "sub", "e" * 16, [HumanMessage("x", id="m0")], now=1.0)
-    assert conversation.transcript() == conversation.whole
+    assert conversation.is_whole()
 
 
 def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None:
@@ -183,14 +136,10 @@ def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None
         conversation.records.transcript(conversation.thread_id, "", [HumanMessage("x")], head=None)
 
 
-@pytest.mark.parametrize(
-    ("head", "expected"),
-    [(None, []), ("a", ["a"]), ("c", ["a", "b", "c"]), ("missing", []), ("d", ["d"])],
-)
-def test_the_chain_runs_from_the_head_to_its_first_parent(head: str | None, expected: list[str]) -> None:
-    """The chain is oldest first; it ends at a parent that was pruned."""
-    parents = {"a": None, "b": "a", "c": "b", "d": "pruned"}
-    assert chain(parents, head, "t") == expected
+def test_what_arrived_and_left_between_snapshots_has_its_place() -> None:
+    """A message that was archived without ever being in a snapshot stands before the next one that it preceded."""
+    one, two, three, four = talk(4)
+    assert join([four], [[one, three]], [one, two, three], ()) == [one, two, three, four]
 
 
 @given(st.data())
@@ -210,20 +159,4 @@ def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObj
         place = data.draw(st.integers(0, len(view)))
         view = [*view[:place], summary(round_number), *view[place:]]
         view = [message for message in view if message.id not in gone]
-    joined = join(view, snapshots, archived, ())
-    assert joined == talk(said)
-
-
-@pytest.mark.parametrize(
-    ("snapshots", "archived", "missing"),
-    [({"a", "b"}, {"a"}, "archive row of compaction b"), ({"a"}, {"a", "b"}, "snapshot of compaction b")],
-)
-def test_half_of_what_a_commit_has_written_is_an_error(snapshots: set[str], archived: set[str], missing: str) -> None:
-    """The error names what is missing, instead of a conversation that has lost messages."""
-    with pytest.raises(RowError, match=f"the {missing} of thread 'chat' is missing"):
-        check_complete(["a", "b"], snapshots, archived, "chat")
-
-
-def test_what_retention_has_erased_is_no_error() -> None:
-    """Neither a compaction with snapshot and archive, nor one whose both are gone, nor one of another branch."""
-    check_complete(["a", "b"], {"a", "c"}, {"a"}, "chat")
+    assert join(view, snapshots, archived, ()) == talk(said)

@@ -10,8 +10,6 @@ from langgraph_compaction.checkpoint.compaction.search_terms import identifier_t
         ("src/app.py", ["src/app.py", "src", "app", "py"]),
         ("ABC-123", ["abc-123", "abc", "123"]),
         ("readFile2", ["readfile2", "read", "file", "2"]),
-        ("HTTPServer", ["httpserver", "http", "server"]),
-        ("snake_case", ["snake_case", "snake", "case"]),
         ("取消订单", ["取消", "消订", "订单"]),
         ("单", ["单"]),
         ("订单12号", ["订单", "12", "号"]),
@@ -19,8 +17,6 @@ from langgraph_compaction.checkpoint.compaction.search_terms import identifier_t
         ("ɏcats ɐcats", ["ɏcat", "ɐcats"]),
         ("don’t stop", ["don't", "don", "t", "stop"]),
         ('"quoted" (x) OR NOT * ^ NEAR(', ["quot", "x", "or", "not", "near"]),
-        ("", []),
-        ("!!! --- ...", []),
         ("x" * 50, ["x" * 50]),
     ],
 )
@@ -65,8 +61,3 @@ def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
     assert query_terms("What is the status of my reservations?", ["en"]) == ["status", "reserv"]
     assert query_terms("die Buchungen und the flights", ["en", "de"]) == ["buchungen", "buchung", "flight"]
     assert query_terms("who are you", ["en"]) == ["who", "are", "you"]
-
-
-def test_only_the_start_of_a_long_text_is_compared() -> None:
-    """Its first 20,000 tokens."""
-    assert terms("a " * 30_000) == ["a"] * 20_000

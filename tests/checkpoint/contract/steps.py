@@ -1,19 +1,12 @@
-"""What the tests of the contract do with a saver: configs, checkpoints in a row, and work that must not hang."""
+"""What the tests of the contract do with a saver: configs, and checkpoints in a row."""
 
-from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
-import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
-from tests.checkpoint.contract.savers import Saver
-
-T = TypeVar("T")
-HANG_S = 4.0
+Saver = BaseCheckpointSaver[Any]
 NOON = "2026-11-22T12:00:00+00:00"
 
 
@@ -93,23 +86,3 @@ def writes_of(saver: Saver, config: RunnableConfig) -> list[tuple[str, str, Any]
 def ids(found: Any) -> list[str]:
     """Return the checkpoint ids of what `list` gave."""
     return [id_of(each.config) for each in found]
-
-
-def in_time(work: Callable[[], T]) -> T:
-    """Do the work in another thread and return its result; work that never ends is a failure, not a hang."""
-    done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            done.put((work(), None))
-        except BaseException as error:  # noqa: BLE001 # raised again by the waiting thread
-            done.put((None, error))
-
-    Thread(target=run, daemon=True).start()
-    try:
-        result, error = done.get(timeout=HANG_S)
-    except Empty:
-        pytest.fail(f"not done after {HANG_S:.0f} s: it waits for itself")
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value] # without an error it is the result

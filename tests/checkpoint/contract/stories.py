@@ -10,11 +10,10 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.types import Command, Send, StateUpdate, interrupt
 
-from tests.checkpoint.contract.savers import Saver
+from tests.checkpoint.contract.steps import Saver
 from tests.checkpoint.samples import EVERY_KIND
 
 
@@ -231,27 +230,6 @@ def nested(run: Run) -> Any:
     return graph
 
 
-def remembering(run: Run) -> Any:
-    """A subgraph that keeps a state of its own from turn to turn, beside one that has none."""
-    inner = StateGraph(State)
-    inner.add_node(
-        "count", lambda state: {"number": state.get("number", 0) + 1, "log": [f"{state.get('number', 0)}"]}
-    )
-    inner.add_edge(START, "count")
-    inner.add_edge("count", END)
-    keeps, forgets = inner.compile(checkpointer=True), inner.compile()
-    outer = StateGraph(State)
-    outer.add_node("keeps", lambda _state: {"log": [f"keeps {keeps.invoke({'log': ['x']})['number']}"]})
-    outer.add_node("forgets", lambda _state: {"log": [f"forgets {forgets.invoke({'log': ['y']})['number']}"]})
-    outer.add_edge(START, "keeps")
-    outer.add_edge("keeps", "forgets")
-    outer.add_edge("forgets", END)
-    graph = outer.compile(checkpointer=run.saver)
-    for number in range(3):
-        run.invoke(graph, human(str(number)))
-    return graph
-
-
 def broken(run: Run) -> Any:
     """A node that fails beside one that does not, and a run that is taken up again."""
     failures = [ValueError("no"), ValueError("no again")]
@@ -285,42 +263,4 @@ def broken(run: Run) -> Any:
     return graph
 
 
-def taken_in(future: Any) -> Any:
-    """Return a task's result once LangGraph has most likely kept it, too.
-
-    It hands the result on before that, and of two at once it may lose one: seen with its own saver in memory.
-    """
-    result = future.result()
-    time.sleep(0.02)
-    return result
-
-
-def functional(run: Run) -> Any:
-    """LangGraph's functional API: tasks whose results are kept, a question, and the value of the last call."""
-
-    @task
-    def double(number: int) -> int:
-        return number * 2
-
-    @entrypoint(checkpointer=run.saver)
-    def work(number: int, *, previous: Any = None) -> Any:
-        doubled = [taken_in(double(each)) for each in (number, number + 1)]
-        answer = interrupt(f"{doubled}?")
-        return entrypoint.final(value=[doubled, answer, previous], save={"last": doubled, "answer": answer})
-
-    for number in (1, 5):
-        run.invoke(work, number)
-        run.invoke(work, Command(resume=f"answer {number}"))
-    return work
-
-
-STORIES: list[Callable[[Run], Any]] = [
-    chat,
-    fan,
-    questions,
-    travel,
-    nested,
-    remembering,
-    broken,
-    functional,
-]
+STORIES: list[Callable[[Run], Any]] = [chat, fan, questions, travel, nested, broken]

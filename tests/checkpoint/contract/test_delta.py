@@ -11,7 +11,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
-from tests.checkpoint.contract.savers import Saver
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from tests.checkpoint.contract.steps import Saver
 from tests.checkpoint.samples import talk
 
 
@@ -69,12 +70,6 @@ def history(graph: Any, config: RunnableConfig) -> list[dict[str, Any]]:
     ]
 
 
-def long(graph: Any, config: RunnableConfig) -> None:
-    """Five turns in a row."""
-    for number in range(5):
-        turn(graph, config, number)
-
-
 def forked(graph: Any, config: RunnableConfig) -> None:
     """A turn on an old checkpoint, then one on the end of each branch."""
     for number in range(3):
@@ -99,14 +94,8 @@ def edited(graph: Any, config: RunnableConfig) -> None:
     turn(graph, config, 4)
 
 
-STORIES = [long, forked, edited]
 Story = Callable[[Any, RunnableConfig], None]
-
-
-@pytest.fixture(params=STORIES, ids=lambda story: story.__name__)
-def story(request: pytest.FixtureRequest) -> Story:
-    """Return each way to use a thread."""
-    return request.param
+stories = pytest.mark.parametrize("story", [forked, edited], ids=lambda story: story.__name__)
 
 
 def config_of(thread_id: str, kind: str) -> RunnableConfig:
@@ -114,6 +103,7 @@ def config_of(thread_id: str, kind: str) -> RunnableConfig:
     return {"configurable": {"thread_id": f"{thread_id}-{kind}"}}
 
 
+@stories
 def test_every_state_is_that_of_a_channel_kept_whole(saver: Saver, thread_id: str, story: Story) -> None:
     """Each checkpoint has the same values whether a channel is rebuilt or stored whole, forks included."""
     graphs = [(graph_of(state, saver), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
@@ -123,6 +113,7 @@ def test_every_state_is_that_of_a_channel_kept_whole(saver: Saver, thread_id: st
     assert delta == plain
 
 
+@stories
 def test_the_history_of_a_channel_is_what_the_walk_finds(saver: Saver, thread_id: str, story: Story) -> None:
     """A saver's own way to a channel's history gives what going from parent to parent gives."""
     config = config_of(thread_id, "Delta")
@@ -134,14 +125,15 @@ def test_the_history_of_a_channel_is_what_the_walk_finds(saver: Saver, thread_id
     assert saver.get_delta_channel_history(config=config, channels=[]) == {}
 
 
-def test_pruning_keeps_what_a_rebuilt_channel_holds(pruner: Saver, thread_id: str, story: Story) -> None:
+@stories
+def test_pruning_keeps_what_a_rebuilt_channel_holds(saver: SQLAlchemySaver, thread_id: str, story: Story) -> None:
     """After all but the latest checkpoint went, the latest has its values, and the thread goes on from them."""
-    graphs = [(graph_of(state, pruner), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
+    graphs = [(graph_of(state, saver), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
     for graph, config in graphs:
         story(graph, config)
     (delta, config) = graphs[1]
     before = history(delta, config)[0]
-    pruner.prune([config["configurable"]["thread_id"]], strategy="keep_latest")
+    saver.prune([config["configurable"]["thread_id"]], strategy="keep_latest")
     assert delta.get_state(config).values == before
     for graph, config in graphs:
         turn(graph, config, 20)

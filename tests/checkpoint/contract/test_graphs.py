@@ -10,8 +10,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import RESUME
 
-from tests.checkpoint.contract.savers import Saver
-from tests.checkpoint.contract.steps import id_of
+from tests.checkpoint.contract.steps import Saver, id_of
 from tests.checkpoint.contract.stories import STORIES, Run
 from tests.full import FULL
 

@@ -23,13 +23,6 @@ from tests.graph.harness import agent, full, said
 
 ROWS = 2_000
 """Rows of others in each table."""
-WHOLE = {
-    "sweep": {"compaction_thread"},
-    "statistics of all": {"compaction_thread"},
-    "a filter over all threads": {"compaction_checkpoint"},
-}
-"""Calls that look at each row of a table. `sweep` looks at all threads, because an index on the time of their last
-write would be written with each checkpoint; so would an index on the metadata."""
 
 
 def _value(column: sa.Column[Any]) -> str:
@@ -194,15 +187,3 @@ def test_each_statement_of_the_records_uses_an_index(saver: SQLAlchemySaver, thr
     count, found = scans(saver, work)
     assert count > 30
     assert found == {}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_look_at_all_rows_is_seen(saver: SQLAlchemySaver, name: str) -> None:
-    """A condition without an index is seen, and of other tables only the rows of a thread are read."""
-    calls: Mapping[str, Callable[[], object]] = {
-        "sweep": lambda: saver.sweep(older_than=10**12),
-        "statistics of all": saver.stats,
-        "a filter over all threads": lambda: list(saver.list(None, filter={"source": "loop"})),
-    }
-    _, found = scans(saver, calls[name])
-    assert set().union(*found.values()) == WHOLE[name]

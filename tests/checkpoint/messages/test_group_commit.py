@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import Database, DatabaseError
 from langgraph_compaction.checkpoint.db.thread_row import Lease, Thread, check_lease, holding_lease
 from langgraph_compaction.checkpoint.errors import LeaseError
-from langgraph_compaction.checkpoint.messages.group_commit import GroupCommit, _Job
+from langgraph_compaction.checkpoint.messages.group_commit import GroupCommit
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
@@ -61,9 +62,11 @@ def broken(_conn: sa.Connection, _thread: Thread) -> Any:
     raise ZeroDivisionError
 
 
-def meet(together: GroupCommit, jobs: Sequence[tuple[str, Work]]) -> list[Future[Any]]:
+def meet(
+    together: GroupCommit, jobs: Sequence[tuple[str, Work]], contexts: Sequence[Context] = ()
+) -> list[Future[Any]]:
     """Let the first write until all others wait for it, in their order, and return what became of each."""
-    entered = threading.Event()
+    entered, runs = threading.Event(), [one.run for one in contexts] or [Context().run for _ in jobs]
 
     def lead(conn: sa.Connection, thread: Thread) -> Any:
         if not entered.is_set():
@@ -72,10 +75,10 @@ def meet(together: GroupCommit, jobs: Sequence[tuple[str, Work]]) -> list[Future
         return jobs[0][1](conn, thread)
 
     with ThreadPoolExecutor(len(jobs)) as pool:
-        found = [pool.submit(together.run, jobs[0][0], lead)]
+        found = [pool.submit(runs[0], together.run, jobs[0][0], lead)]
         wait_for(entered.is_set)
-        for thread_id, work in jobs[1:]:
-            found.append(pool.submit(together.run, thread_id, work))
+        for run, (thread_id, work) in zip(runs[1:], jobs[1:], strict=True):
+            found.append(pool.submit(run, together.run, thread_id, work))
             wait_for(lambda: waiting(together) >= len(found) - 1 or found[0].done())
     return found
 
@@ -116,17 +119,6 @@ def test_who_waits_is_written_with_who_writes(database: Database, together: Grou
     assert said(database, thread_id) == ids(0, 1, 2, 3)
 
 
-@pytest.mark.parametrize(("writers", "transactions"), [(17, 1), (18, 2)])
-def test_a_transaction_holds_sixteen_others_at_most(
-    database: Database, together: GroupCommit, thread_id: str, writers: int, transactions: int
-) -> None:
-    """The first writer's transaction includes 16 waiting writers at most; the 18th writes in a second transaction."""
-    with commits(database) as counted:
-        found = meet(together, [(thread_id, say(number)) for number in range(writers)])
-    assert [one.result() for one in found] == [((number, 1),) for number in range(writers)]
-    assert len(counted) == transactions
-
-
 @pytest.mark.parametrize("culprit", range(3))
 def test_an_error_reaches_only_who_caused_it(
     database: Database, together: GroupCommit, thread_id: str, culprit: int
@@ -146,53 +138,24 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
     """A writer without the lease is refused, although the holder's thread would have written for it."""
     lease = Lease("secret", 60.0)
 
-    def checked(work: Work) -> Work:
-        def with_lease(conn: sa.Connection, thread: Thread) -> Any:
-            check_lease(thread, 1_000.0)
-            return work(conn, thread)
-
-        return with_lease
-
     def taken(_conn: sa.Connection, thread: Thread) -> None:
         thread.lease, thread.lease_until = lease.token, 1_060.0
 
+    def checked(number: int) -> Work:
+        def work(conn: sa.Connection, thread: Thread) -> Any:
+            check_lease(thread, 1_000.0)
+            return say(number)(conn, thread)
+
+        return work
+
     together.run(thread_id, taken)
-
-    class Holder(GroupCommit):
-        """Whose runs all hold the lease but the last one."""
-
-        def run(self, thread_id: str, work: Work) -> Any:
-            if work is last:
-                return super().run(thread_id, work)
-            with holding_lease(thread_id, lease):
-                return super().run(thread_id, work)
-
-    last = checked(say(2))
-    jobs = [(thread_id, checked(say(0))), (thread_id, checked(say(1))), (thread_id, last)]
-    first, second, third = meet(Holder(database, STORE), jobs)
+    with holding_lease(thread_id, lease):
+        holder = copy_context()
+    jobs = [(thread_id, checked(number)) for number in range(3)]
+    first, second, third = meet(together, jobs, [holder, holder.copy(), Context()])
     assert (first.result(), second.result()) == (((0, 1),), ((1, 1),))
     assert isinstance(third.exception(), LeaseError)
     assert said(database, thread_id) == ids(0, 1)
-
-
-def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
-    database: Database, together: GroupCommit, thread_id: str
-) -> None:
-    """SQLite writes two conversations in one transaction; a server writes one while the other is being written."""
-    other = f"{thread_id}-other"
-    if database.engine.dialect.name == "sqlite":
-        with commits(database) as counted:
-            meet(together, [(thread_id, say(0)), (other, say(1))])
-        assert len(counted) == 1
-    else:
-        with ThreadPoolExecutor(1) as pool:
-
-            def meanwhile(conn: sa.Connection, thread: Thread) -> Any:
-                pool.submit(together.run, other, say(1)).result(timeout=PATIENCE_S)
-                return say(0)(conn, thread)
-
-            together.run(thread_id, meanwhile)
-    assert (said(database, thread_id), said(database, other)) == (ids(0), ids(1))
 
 
 def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
@@ -250,66 +213,6 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
         assert isinstance(found.exception(PATIENCE_S), ZeroDivisionError) == fails
     together.run(thread_id, say(2))
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
-    database: Database, together: GroupCommit, thread_id: str
-) -> None:
-    """Who is interrupted while another thread writes for it is not waited for when all is written again."""
-    entered, left = threading.Event(), threading.Event()
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def lead(conn: sa.Connection, thread: Thread) -> Any:
-        entered.set()
-        wait_for(lambda: waiting(together) == 1 or left.is_set())
-        return say(0)(conn, thread)
-
-    def follow(conn: sa.Connection, thread: Thread) -> Any:
-        signal.pthread_kill(main, signal.SIGINT)
-        wait_for(left.is_set)
-        return broken(conn, thread)
-
-    with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(together.run, thread_id, lead)
-        wait_for(entered.is_set)
-        with pytest.raises(KeyboardInterrupt):
-            together.run(thread_id, follow)
-        left.set()
-        assert found.result(PATIENCE_S) == ((0, 1),)
-        assert pool.submit(together.run, thread_id, say(1)).result(PATIENCE_S) == ((1, 1),)
-    assert said(database, thread_id) == ids(0, 1)
-
-
-def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
-    database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who is interrupted between being given the turn and using it does not keep it."""
-    begun = _Job.__init__
-
-    class Struck:
-        """A turn whose owner is interrupted as it comes."""
-
-        def __init__(self, turn: Any) -> None:
-            self.release = turn.release
-            self._turn = turn
-
-        def acquire(self) -> None:
-            self._turn.acquire()
-            raise KeyboardInterrupt
-
-    def begin(job: Any, thread_id: str, work: Work, **options: Any) -> None:
-        begun(job, thread_id, work, **options)
-        if work is broken:
-            job.turn = Struck(job.turn)
-
-    monkeypatch.setattr(_Job, "__init__", begin)
-    # it fails as one of three, and then has its own turn
-    first, struck, last = meet(together, [(thread_id, say(0)), (thread_id, broken), (thread_id, say(2))])
-    assert isinstance(struck.exception(), KeyboardInterrupt)
-    assert [first.result(), last.result()] == [((0, 1),), ((1, 1),)]
-    assert said(database, thread_id) == ids(0, 2)
 
 
 @forks
