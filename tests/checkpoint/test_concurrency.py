@@ -154,8 +154,6 @@ def test_a_read_of_the_records_locks_no_thread(shared_url: str, thread_id: str) 
             records.line(thread_id, key.compaction_id)
             records.search(thread_id, "message")
             assert records.find_summary(key, input_digest="none") is None
-            assert records.preparation(thread_id, "") is None
-            assert records.preparation_refusal(thread_id, "", epoch=1, now=99.0, unused=3) is None
         assert len(sent) > 12
         assert not [one for one in sent if "FOR UPDATE" in one]
 

@@ -15,8 +15,9 @@ import random
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, cast
@@ -26,15 +27,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction import prepared
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, SWAPPED, UNDER_WAY, Preparation
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, SWAPPED
 from langgraph_compaction.nodes import (
     ContextExhaustedError,
     Reply,
     SummaryRequest,
 )
-from langgraph_compaction.nodes.ahead import prepare, use_prepared
+from langgraph_compaction.nodes.ahead import preparations, prepare, use_prepared
+from langgraph_compaction.nodes.ahead.preparations import Place, Preparations, Prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.inline.runner import NODES, run_nodes
@@ -70,7 +71,7 @@ REALISTIC = 20
 """One schedule in so many has short messages, and the real ways to call a model and a summarizer."""
 NO_SUMMARY = "I'm sorry, but I can't help with that."
 FAULTS: dict[str, Reply | Exception] = {
-    "refuses": Reply(content=NO_SUMMARY),
+    "refuses": Reply(content=NO_SUMMARY, finish_reason="refusal"),
     "says nothing": Reply(content=""),
     "is cut off": Reply(content="<summary>said", finish_reason="length"),
     "breaks": ValueError("the summarizer is out of order"),
@@ -91,16 +92,14 @@ class Records:
         self.summaries: dict[str, SummaryRecord] = {}
         self.refused: set[str] = set()
         self.archived: dict[str, list[AnyMessage]] = {}
-        self.row: Preparation | None = None
-        self.ends: list[tuple[str, str]] = []
-        """How each preparation ended that is no longer there."""
+        self.names: dict[str, str] = {}
+        """The name of the last summary of each attempt."""
+        self.prepared: dict[str, tuple[str, str]] = {}
+        """How each preparation ended."""
         self.open: set[str] = set()
-        self.last_begun = 0.0
-        """The time at which the last compaction began."""
 
-    def begin(self, key: AttemptKey, messages: Sequence[Any], *, now: float, **_: Any) -> None:
+    def begin(self, key: AttemptKey, messages: Sequence[Any], **_: Any) -> None:
         """Write the snapshot."""
-        self.last_begun = now
         self.snapshots[key.compaction_id] = list(messages)
         self.open.add(key.compaction_id)
 
@@ -112,8 +111,9 @@ class Records:
         """Return the snapshot."""
         return self.snapshots.get(key.compaction_id)
 
-    def record_summary(self, _key: AttemptKey, record: SummaryRecord) -> None:
+    def record_summary(self, key: AttemptKey, record: SummaryRecord) -> None:
         """Store a paid summary."""
+        self.names[key.compaction_id] = record.input_digest
         self.summaries[record.input_digest] = record
 
     def find_summary(self, _key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
@@ -124,70 +124,26 @@ class Records:
         """Archive messages."""
         self.archived[key.compaction_id] = list(archived)
         self.open.discard(key.compaction_id)
-        if used and self.row and self.row.compaction_id == used:
-            self.row, _ = None, self.ends.append((PREPARED, SWAPPED))
+        if used:
+            self.prepared[used] = (PREPARED, SWAPPED)
 
     def close(self, key: AttemptKey, _outcome: Outcome) -> None:
         """Close an attempt."""
         self.open.discard(key.compaction_id)
 
-    def note(self, *_: Any, **__: Any) -> None:
-        """Write nothing."""
+    def note(self, key: AttemptKey, outcome: Outcome, *, trigger: str, **_: Any) -> None:
+        """Write how a preparation ended."""
+        if trigger == PREPARING:
+            self.prepared[key.compaction_id] = (outcome.verdict, outcome.reason)
 
     def recall(self, *_: Any) -> None:
         """Find nothing."""
 
-    def claim_preparation(
-        self, key: AttemptKey, body: Any, *, now: float, until: float, unused: int, since: float, **_: Any
-    ) -> str | None:
-        """Begin a preparation unless there is one, as `prepared.claim` does."""
-        assert unused
-        if self.row is not None:
-            held = self.row.may_end(now) if self.row.is_under_way else self.row.body["epoch"] == body["epoch"]
-            if held:
-                return "exists"
-            self.ends.append((self.row.verdict, "unused"))
-            self.row = None
-        if self.last_begun > since:
-            return "late"
-        self.row = Preparation(
-            compaction_id=key.compaction_id,
-            verdict=PREPARED,
-            reason=UNDER_WAY,
-            duration_s=None,
-            owner=OWNER[0],
-            until=until,
-            body=body,
-        )
-        return None
-
-    def preparation(self, _thread: str, _namespace: str) -> Preparation | None:
-        """Return the preparation."""
-        return self.row
-
-    def finish_preparation(self, key: AttemptKey, outcome: Outcome, body: Any) -> None:
-        """Write its end, unless it was given up."""
-        row = self.row
-        if row is not None and row.compaction_id == key.compaction_id:
-            self.row = Preparation(
-                compaction_id=row.compaction_id,
-                verdict=outcome.verdict,
-                reason=outcome.reason,
-                duration_s=1.0,
-                owner=row.owner,
-                until=row.until,
-                body=body,
-            )
-
-    def settle_preparation(
-        self, _thread: str, _namespace: str, name: str, *, verdict: str, reason: str, **_: Any
-    ) -> None:
-        """Remove it."""
-        if self.row is not None and self.row.compaction_id == name:
-            if verdict.startswith("rejected"):
-                self.refused.add(self.row.body["name"])
-            self.row = None
-            self.ends.append((verdict, reason))
+    def settle_preparation(self, _thread: str, name: str, *, verdict: str, reason: str) -> None:
+        """Write why it is not used."""
+        if verdict.startswith("rejected"):
+            self.refused.add(self.names[name])
+        self.prepared[name] = (verdict, reason)
 
 
 class QuickModel(ScriptedModel):
@@ -202,18 +158,40 @@ OWNER = [""]
 """The process that acts now."""
 
 
+class HeldThread:
+    """An OS thread that does not start by itself."""
+
+    def __init__(self, target: Callable[..., None], args: Sequence[Any], **_: Any) -> None:
+        self.target, self.args = target, args
+        HELD.append(self)
+
+    def start(self) -> None:
+        """Leave the work to the schedule."""
+
+    def run(self) -> None:
+        """Do the work."""
+        self.target(*self.args)
+
+
+HELD: list[HeldThread] = []
+"""The OS thread that was made last."""
+
+
 @dataclass
 class Work:
     """A preparation that is under way in a process."""
 
     owner: str
-    epoch: int
-    steps: Generator[Effect, Any, bool]
+    steps: Generator[Effect, Any, Prepared | None]
     effect: Effect | None = None
-    begun: bool = False
-    """Whether it has begun, or must not, so that its process begins no other before the next commit."""
     unstored: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     """The messages of its summaries that were paid for and are not stored yet."""
+    found: Prepared | None = None
+
+    def start(self, known: Preparations, place: Place, epoch: int) -> None:
+        """Begin, as the newest preparation of its process."""
+        known.start(place, epoch, lambda: self.found)
+        self.thread = HELD.pop()
 
     def advance(self) -> bool:
         """Make the next call; return whether the work is over."""
@@ -221,7 +199,8 @@ class Work:
         try:
             self.effect = next(self.steps) if self.effect is None else self._answered(self.effect)
         except StopIteration as ended:
-            self.begun = ended.value
+            self.found = ended.value
+            self.thread.run()
             return True
         return False
 
@@ -241,6 +220,8 @@ class World:
     records: Records = field(default_factory=Records)
     asked: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     """The ids of the messages that each answered call of the summarizer was shown."""
+    payers: list[str] = field(default_factory=list[str])
+    """The process that made each of these calls."""
     shown: list[str] = field(default_factory=list[str])
     """The text that each of these calls was shown: edits and forks give another text to the same ids."""
     works: list[Work] = field(default_factory=list[Work])
@@ -258,8 +239,8 @@ class World:
         """Summaries that were refused, or whose process died before they were stored: these may be paid for again."""
         self.pieces: set[frozenset[str]] = set()
         """Parts of the messages of a summary; their summaries are not stored, and another may have the same part."""
-        self.begun: dict[str, int] = {}
-        """The number of commits at which each process last began a preparation."""
+        self.known = defaultdict[str, Preparations](Preparations)
+        """What each process knows of preparations."""
         self.clock = 1_000.0
         self.calls = 0
         """Calls of the summarizer, failed ones included."""
@@ -290,6 +271,7 @@ class World:
         if not request.messages:
             self.pieces.update(takewhile(lambda one: one < shown, reversed(self.asked)))
         self.asked.append(shown)
+        self.payers.append(OWNER[0])
         self.shown.append("\n".join(message.text for message in request.messages) or request.conversation)
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(sorted(shown))}</summary>")
 
@@ -299,11 +281,12 @@ class World:
 
     def start(self, context: Any, size: int, summarize: Any) -> Any:
         """Begin a preparation as the nodes do, but leave its steps to the schedule."""
-        free = OWNER[0] not in {work.owner for work in self.works} and self.begun.get(OWNER[0]) != context.epoch
-        near = free and prepare._is_near(context, size) and prepare._may(context)
-        if near and prepare._is_due(context, size, 20.0, None):
-            ahead = prepare._prepared(prepare._Ahead(context, None), summarize)
-            self.works.append(Work(OWNER[0], context.epoch, ahead))
+        known, place = self.known[OWNER[0]], prepare.place_of(context)
+        near = place and known.may_start(place, context.epoch) and prepare._is_near(context, size)
+        if near and prepare._may(context) and prepare._is_due(context, size):
+            work = Work(OWNER[0], prepare._prepared(prepare._Ahead(context, None), summarize))
+            work.start(known, place, context.epoch)
+            self.works.append(work)
         yield from ()
 
     def context(self) -> NodeContext:
@@ -312,7 +295,7 @@ class World:
 
     def turn(self) -> None:
         """Send an input and run the turn to its end, by one of the processes."""
-        OWNER[0] = self.dice.choice(sorted(self.alive))
+        OWNER[0] = self.dice.choices(sorted(self.alive), [4, 1])[0]
         number, self.count = self.count, self.count + 1
         self.said.append(HumanMessage(f"say {number} " + "word " * self.words(), id=f"in-{number}"))
         self.state = {**self.state, "messages": [*self.state["messages"], self.said[-1]]}
@@ -380,15 +363,14 @@ class World:
             self.works.remove(work)
             self.lost |= set(work.unstored)
 
-    def work(self) -> None:
-        """Advance a preparation."""
-        if not self.works:
+    def work(self, owner: str = "") -> None:
+        """Advance the newest preparation, or that of one process."""
+        found = [work for work in self.works if owner in ("", work.owner)]
+        if not found:
             return
-        work, asked, stored = self.works[-1], len(self.asked), len(self.records.summaries)
+        work, asked, stored = found[-1], len(self.asked), len(self.records.summaries)
         if work.advance():
-            self.works.pop()
-            if work.begun:
-                self.begun[work.owner] = work.epoch
+            self.works.remove(work)
         work.unstored += self.asked[asked:]
         if len(self.records.summaries) > stored:
             work.unstored.clear()
@@ -409,13 +391,12 @@ class World:
         assert all(one.id in archived or one.id in held for one in self.said), "lost message"
         if compaction.get("streak", 0) >= breaker.COOLDOWN_AFTER:
             assert compaction.get("cooldown_until"), "no cool-down after failures"
-        assert ("stale", "no_summary") not in self.records.ends, "a summary that was paid for is not found"
         assert not any(NO_SUMMARY in one.text for one in messages), "no summary"
         self.check_payments()
 
     def check_payments(self) -> None:
-        """Raise `AssertionError` where two answered calls were shown the same, and the first answer was stored."""
-        calls = zip(self.asked, self.shown, strict=True)
+        """Raise `AssertionError` where a process paid twice for the same, and the first answer was stored."""
+        calls = zip(self.asked, self.shown, self.payers, strict=True)
         paid = [one for one in calls if one[0] not in self.lost and one[0] not in self.pieces]
         assert len(paid) == len(set(paid)), "paid twice"
 
@@ -431,16 +412,18 @@ def play_in(world: World) -> None:
     """Play a schedule in a world."""
     acts = {**ACTS, "turn_fault": 5.0 * world.has_outages}
 
-    def joined(_: float) -> Any:
-        world.clock += 1
-        world.work()
+    def joined(result: Future[Any], _: float) -> Any:
+        while not result.done():
+            world.clock += 1
+            world.work(OWNER[0])
         yield from ()
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("model", "token_check"):
             patch.setattr(sys.modules[f"langgraph_compaction.nodes.{name}"], "prepare_if_due", world.start)
-        patch.setattr(use_prepared, "_slept", joined)
-        patch.setattr(prepared, "may_run", lambda owner: owner in world.alive)
+        patch.setattr(use_prepared, "_awaited", joined)
+        patch.setattr(use_prepared, "preparations_of", lambda _: world.known[OWNER[0]])
+        patch.setattr(preparations, "Thread", HeldThread)
         if not world.is_realistic:
             patch.setattr(summarizer_call, "bounded", lambda call, _: call())
         for act in world.dice.choices([*acts], [*acts.values()], k=LONG_STEPS if world.is_realistic else STEPS):
@@ -473,4 +456,4 @@ def main(name: str, ends_of: Callable[[int], Ends], given: Sequence[str]) -> Non
 
 
 if __name__ == "__main__":
-    main("engine", lambda seed: play(seed).records.ends, sys.argv[1:])
+    main("engine", lambda seed: play(seed).records.prepared.values(), sys.argv[1:])

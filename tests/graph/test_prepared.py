@@ -3,31 +3,26 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.ahead.preparations import is_working_on
+from langgraph_compaction.nodes.ahead.preparations import Preparations
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
-from langgraph_compaction.nodes.text import sentences
-from langgraph_compaction.nodes.text.quoting import without_quotations
-from tests.fakes import ScriptedModel, StalledSummarizer, calls
+from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
     NEAR,
@@ -103,25 +98,6 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
 
 
-async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The turn that compacts splits its own input into sentences, and no message that was searched ahead of it."""
-    read = list[str]()
-
-    def noted(text: str) -> str:
-        read.append(text)
-        return without_quotations(text)
-
-    monkeypatch.setattr(sentences, "without_quotations", noted)
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    old, new = (filler(words, uuid4().hex[:6]) for words in (60, 90))  # texts that no other test has read
-    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage(old, id="near")]})
-    await ended()
-    assert (entries(graph), read.count(old)) == ([("prepared", "ready")], 1)
-    await go.invoke(graph, said(new))
-    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
-    assert (read.count(old), read.count(new)) == (1, 1)
-
-
 async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
     """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
     summarizer = ReplyingSummarizer(REPLY)
@@ -157,16 +133,13 @@ async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> No
     assert kept[-2:] == ["near", "over"]
 
 
-@pytest.mark.parametrize("gone", [False, True])
-async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive, *, gone: bool) -> None:
-    """A result may have been replaced or removed since its summary was prepared."""
+async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive) -> None:
+    """The result in place of which the shortened one would stand is another one now."""
     graph, _ = await with_a_shortened_result(go)
-    call, answer = values(graph)["messages"][1:3]
-    changed = answer.model_copy(update={"content": filler(520, "changed")})
-    since = [RemoveMessage(call.id), RemoveMessage(answer.id)] if gone else [changed]
-    graph.update_state(CONFIG, {"messages": since}, as_node="model")
-    found = await go.stream(graph, said(filler(620)) if gone else OVER, stream_mode=MODES)
-    assert told(found)[0] == "stale"
+    result = values(graph)["messages"][2]
+    changed = result.model_copy(update={"content": filler(520, "changed")})
+    graph.update_state(CONFIG, {"messages": [changed]}, as_node="model")
+    assert told(await go.stream(graph, OVER, stream_mode=MODES))[0] == "stale"
     assert entries(graph)[0] == ("stale", "messages_changed")
 
 
@@ -190,7 +163,7 @@ async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: 
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert "waiting" in told(second)
     assert values(graph)["messages"][-1].text == "ok"
-    assert entries(graph) == [("prepared", "under_way")]
+    assert entries(graph) == []
     stalled.let_go.set()
     await ended()
     third = await go.stream(graph, said("go on"), stream_mode=MODES)
@@ -199,13 +172,13 @@ async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: 
 
 def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the summarizer go as soon as a turn waits for it."""
-    waited = use_prepared._slept
+    awaited = use_prepared._awaited
 
-    def pause(seconds: float) -> Any:
+    def joined(*given: Any) -> Any:
         stalled.let_go.set()
-        return waited(seconds)
+        return awaited(*given)
 
-    monkeypatch.setattr(use_prepared, "_slept", pause)
+    monkeypatch.setattr(use_prepared, "_awaited", joined)
 
 
 async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
@@ -298,30 +271,6 @@ async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
     assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
 
 
-async def test_what_another_process_prepares_is_waited_for(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As long as that process runs, nobody is asked a second time."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
-    monkeypatch.setattr(use_prepared, "owner", lambda: "another process")
-    monkeypatch.setattr(use_prepared, "is_working_on", lambda _: False)
-    second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert "waiting" in told(second)
-    assert (entries(graph), stalled.calls) == ([("prepared", "under_way")], 1)
-
-
-async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
-    """The next compaction takes the next level, as after an attempt of its own that failed."""
-    graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
-    await go.invoke(graph, NEAR)
-    await ended()
-    second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert told(second)[0] == "failed"
-    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
-
-
 async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
@@ -335,77 +284,33 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypa
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
-async def test_only_the_time_that_nobody_waited_is_told(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The seconds that a turn waited for a preparation are not counted as saved."""
-    graph, second = await waits_for_it(go, stalled, monkeypatch)
-    joined, swapped = events(second, "PreparationEvent")[:2]
-    took = ledger(graph)[0].duration_s or 0.0
-    assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
+async def test_another_process_pays_for_a_summary_of_its_own(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows nothing of the preparation, which is stale in its own process from then on."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await ended()
+    with monkeypatch.context() as other:
+        other.setattr(use_prepared, "preparations_of", lambda _: Preparations())
+        await go.invoke(graph, OVER)
+    assert (entries(graph), len(summarizer.requests)) == ([("prepared", "ready"), ("committed", "")], 2)
+    found = await go.stream(graph, said(filler(600)), stream_mode=MODES)
+    assert told(found)[0] == "stale"
+    assert [row.verdict for row in ledger(graph)[:3]] == ["stale", "committed", "committed"]
 
 
-@pytest.mark.parametrize(
-    ("last_look", "states"),
-    [(1, ["swapped"]), (2, ["joined", "swapped"]), (3, ["joined", "swapped"])],
-    ids=["before-it-waits", "after-its-first-pause", "after-its-second-pause"],
-)
-def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
-    stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, last_look: int, states: list[str]
-) -> None:
-    """When the worker thread has ended, the turn reads the result of the preparation before it continues."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    graph.invoke(NEAR, CONFIG)
-    assert stalled.entered.wait(60)
-    looks = count(1)
-
-    def look(compaction_id: str) -> bool:
-        if next(looks) == last_look:
-            stalled.let_go.set()
-            for worker in at_work():
-                worker.join(60)
-        return is_working_on(compaction_id)
-
-    monkeypatch.setattr(use_prepared, "is_working_on", look)
-    found = events(list(graph.stream(BEYOND, CONFIG, stream_mode=MODES)), "PreparationEvent")
-    assert ([event["state"] for event in found], found[-1]["seconds"] is None) == (states, False)
-
-
-async def test_a_preparation_that_may_not_begin_is_not_told(
-    go: Drive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too many were not used: the ledger has no row, and the stream no event; a debug message says why."""
-    caplog.set_level("DEBUG")
-    monkeypatch.setattr(prepare, "UNUSED", 1)
+async def test_after_an_unused_summary_one_compaction_is_not_prepared(go: Drive) -> None:
+    """Nobody pays again and again for summaries that are not used."""
     graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
     await go.invoke(graph, NEAR)
     await ended()
     forget(graph)
-    again = await go.stream(graph, OVER, stream_mode=MODES)
-    assert told(again) == ["stale"]
-    for n in range(8):  # until another compaction is near, and due
-        assert told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES)) == []
+    states = told(await go.stream(graph, OVER, stream_mode=MODES))
+    for n in range(18):
+        states += told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES))
         await ended()
-    assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
-    assert "No summary is prepared for thread 'thread': unused" in caplog.text
-
-
-async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It begins again after each answer, because more messages may be old enough then."""
-
-    def nothing(*_: Any) -> Any:
-        return Finding("noop", "nothing_old_enough")
-        yield
-
-    monkeypatch.setattr(prepare, "choose_messages", nothing)
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    states = list[str]()
-    for given in (NEAR, said(filler(20, "a")), said(filler(20, "b"))):
-        states += told(await go.stream(graph, given, stream_mode=MODES))
-        await ended()
-    assert (states, ledger(graph)) == (["preparing"], [])
+    assert states[:3] == ["stale", "preparing", "swapped"]
+    assert [row.trigger for row in ledger(graph)[:5]] == ["ahead", "precheck", "precheck", "ahead", "precheck"]
 
 
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,14 +356,6 @@ class OnlyAsynchronous(ReplyingSummarizer):
         return super().summarize(request)
 
 
-async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
-    """Its connections belong to the loop of the run."""
-    graph = agent(ScriptedModel(), OnlyAsynchronous(REPLY), summary_ahead=True)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
-    assert entries(graph) == [("prepared", "ready")]
-
-
 async def write(_: Any) -> dict[str, Any]:
     """Write a summary, as the node of a graph."""
     await asyncio.sleep(0)
@@ -479,9 +376,11 @@ def compiled() -> Any:
     return builder.compile()
 
 
-@pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
+@pytest.mark.parametrize(
+    "summarizer", [OnlyAsynchronous(REPLY), compiled(), RunnableLambda(text)], ids=["own", "graph", "runnable"]
+)
 async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
-    """A graph and a runnable refuse a synchronous call by an error of their own."""
+    """Its connections belong to the loop. A graph and a runnable refuse a synchronous call by their own errors."""
     graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
     await graph.ainvoke(NEAR, CONFIG)
     await ended()
@@ -575,30 +474,25 @@ with SQLAlchemySaver.from_url(f"sqlite:///{sys.argv[1]}") as saver:
 
 
 def test_a_process_ends_without_it(tmp_path: Path) -> None:
-    """A summary that is not ready does not keep its process alive; the next process gives it up, and compacts."""
+    """A summary that is not ready does not keep its process alive; the next process compacts without it."""
     file = tmp_path / "a.db"
     place = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", LIFE, str(file)], check=True, timeout=300, cwd=place)
     with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
         graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, checkpointer=saver)
-        assert entries(graph) == [("prepared", "under_way")]
         graph.invoke(OVER, CONFIG)
-        assert entries(graph) == [("abandoned", "no_summary"), ("committed", "")]
+        assert entries(graph) == [("committed", "")]
 
 
-async def test_a_summary_outlives_its_graph(own_url: str) -> None:
-    """It is in the database of the records: another graph finds it there, and asks nobody."""
-    broken = ReplyingSummarizer(RuntimeError("asked again"))
-    found: list[Any] = []
-    for summarizer, given in ((ReplyingSummarizer(REPLY), NEAR), (broken, OVER)):
-        with SQLAlchemySaver.from_url(own_url) as saver:
-            saver.setup()
-            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
-            await asyncio.to_thread(graph.invoke, given, CONFIG)
+async def test_a_summary_outlives_its_graph(go: Drive) -> None:
+    """A server that builds the agent for each request finds it by the database of the records."""
+    saver, broken = InMemorySaver(), ReplyingSummarizer(RuntimeError("asked again"))
+    with Database.open() as database:
+        for summarizer, given in ((ReplyingSummarizer(REPLY), NEAR), (broken, OVER)):
+            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver, database=database)
+            await go.invoke(graph, given)
             await ended()
-            found.append(entries(graph))
-    assert found == [[("prepared", "ready")], [("prepared", "swapped"), ("committed", "")]]
-    assert broken.requests == []
+        assert (entries(graph), broken.requests) == ([("prepared", "swapped"), ("committed", "")], [])
 
 
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
@@ -641,20 +535,22 @@ async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Driv
     assert (entries(graph), len(summarizer.requests)) == ([("committed", "")], 0)
 
 
-async def test_a_preparation_that_may_remove_nothing_is_no_failure(
-    go: Drive, caplog: pytest.LogCaptureFixture
+async def test_a_preparation_that_may_remove_nothing_begins_again(
+    go: Drive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first round of a thread nothing is old, so no model is called and no error is logged."""
+    """It costs nothing and is no failure; after the next answer more messages may be old enough."""
 
-    @tool
-    def look() -> str:
-        """Look."""
-        return "nothing"
+    def nothing(*_: Any) -> Any:
+        return Finding("noop", "nothing_old_enough")
+        yield
 
-    model = ScriptedModel(replies=[calls(("look", {})), "done"])
-    summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(model, summarizer, tools=[look], summary_ahead=True)
-    chunks = await go.stream(graph, said(filler(765), "long"), stream_mode=MODES)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
+    with monkeypatch.context() as young:
+        young.setattr(prepare, "choose_messages", nothing)
+        assert told(await go.stream(graph, NEAR, stream_mode=MODES)) == ["preparing"]
+        await ended()
+    assert entries(graph) == []
+    assert told(await go.stream(graph, said(filler(20)), stream_mode=MODES)) == ["preparing"]
     await ended()
-    assert (told(chunks), entries(graph), summarizer.requests) == (["preparing"], [], [])
+    assert entries(graph) == [("prepared", "ready")]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -5,8 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, READY
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.contract.steps import Steps
@@ -41,22 +41,17 @@ def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
 
 
 def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
-    """A compaction with a prepared summary is one; a preparation under way is neither used nor unused."""
+    """A compaction with a prepared summary is one; a preparation that is ready is neither used nor unused."""
     with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         records, name = CompactionRecords(saver.database), f"thread-{uuid4()}"
         keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(3)]
-
-        def claim(key: AttemptKey) -> None:
-            given = opening(trigger=PREPARING)
-            assert records.claim_preparation(key, {"epoch": 0}, now=10.0, until=99.0, unused=9, **given) is None
-
-        claim(keys[0])
+        for key in keys:
+            ready = Outcome(verdict=PREPARED, reason=READY, now=10.0)
+            records.note(key, ready, **opening(trigger=PREPARING))
         begin(records, name)
         records.commit(key_of(name, talk(5)), COMMITTED, archived=[], used=keys[0].compaction_id)
-        claim(keys[1])
-        records.settle_preparation(name, "", keys[1].compaction_id, verdict="stale", reason="x", now=12.0)
-        claim(keys[2])
+        records.settle_preparation(name, keys[1].compaction_id, verdict="stale", reason="x")
         (found,) = saver.stats(name)
         assert (found.compactions, found.preparations) == (1, 3)
         assert (found.preparations_used, found.preparations_unused) == (1, 1)

@@ -9,8 +9,8 @@ from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, READY
 from langgraph_compaction.graph import CompactionState, CompactionThread, as_node, create_compaction_graph
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.cli.options import find_attempt
@@ -191,9 +191,8 @@ def test_a_preparation_is_no_compaction(graph: Any, db: str, tmp_path: Path) -> 
     """`last` is the compaction before it, and `threads` and `inspect` do not count it."""
     (row,) = CompactionThread(graph, CONFIG).history()
     with SQLAlchemySaver.from_url(db) as saver:
-        records, given = CompactionRecords(saver.database), opening(trigger=PREPARING)
-        key = AttemptKey(THREAD, "", "base", 0, -1)
-        assert records.claim_preparation(key, {"epoch": 1}, now=10.0, until=99.0, unused=9, **given) is None
+        records, ready = CompactionRecords(saver.database), Outcome(verdict=PREPARED, reason=READY, now=10.0)
+        records.note(AttemptKey(THREAD, "", "base", 0, -1), ready, **opening(trigger=PREPARING))
         assert len(records.history(THREAD)) == 2
     assert lines("show", THREAD, "last", "--db", db)[0]["compaction_id"] == row.compaction_id
     assert lines("threads", "--db", db)[0]["compactions"] == 1
