@@ -17,7 +17,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.ahead.preparations import Preparations
+from langgraph_compaction.nodes.ahead.preparations import Preparations, preparations_of
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
@@ -28,6 +28,7 @@ from tests.graph.harness import (
     NEAR,
     SUMMARY,
     THREAD,
+    Asynchronous,
     Drive,
     agent,
     at_work,
@@ -50,6 +51,8 @@ REPLY = Reply(content=SUMMARY)
 OVER = said(filler(90, "over"), "over")
 BEYOND = said(filler(300, "beyond"), "beyond")
 """Inputs that reach the trigger, and the limit."""
+USED = [("prepared", "swapped"), ("committed", "")]
+"""Verdicts and reasons of a preparation and of the compaction that used it."""
 
 
 def told(chunks: Any) -> list[str]:
@@ -72,6 +75,22 @@ def stalled() -> Iterator[StalledSummarizer]:
         worker.join(60)
 
 
+async def after_near(go: Drive, summarizer: Any, given: Any = NEAR, **settings: Any) -> Any:
+    """Return a graph that has prepared what it could after this input."""
+    graph = agent(ScriptedModel(), summarizer, **{"summary_ahead": True, **settings})
+    await go.invoke(graph, given)
+    await ended()
+    return graph
+
+
+async def while_written(go: Drive, stalled: StalledSummarizer, **settings: Any) -> Any:
+    """Return a graph whose summary is being prepared."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True, **settings)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    return graph
+
+
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
@@ -84,10 +103,9 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert "Prepared a summary for thread 'thread': prepared ready" in caplog.text
     summarizer.reply = RuntimeError("nobody asks again")
     second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
+    assert (told(second), entries(graph)) == (["swapped"], USED)
     assert events(second, "PreparationEvent")[0]["seconds"] == round(ledger(graph)[0].duration_s or 0.0, 3)
     assert len(summarizer.requests) == 1
-    assert caplog.text.count("Running the LLM summary") == 1
     assert "no model is called" in caplog.text
     kept = [message.id for message in values(graph)["messages"]]
     assert kept[0].startswith("summary-")
@@ -100,47 +118,27 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
 
 async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
     """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
-    summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, {"messages": [*rounds(2, 170), HumanMessage(filler(60, "near"), id="near")]})
-    await ended()
-    assert entries(graph) == []
-    await go.invoke(graph, OVER)
-    assert entries(graph) == [("committed", "")]
+    large = {"messages": [*rounds(2, 170), HumanMessage(filler(60, "near"), id="near")]}
+    assert entries(await after_near(go, ReplyingSummarizer(REPLY), large)) == []
 
 
-async def with_a_shortened_result(go: Drive) -> tuple[Any, ReplyingSummarizer]:
-    """Return a graph that has prepared a summary of a result to be shortened, and the graph's summarizer."""
-    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
-    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
-    await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
-    await ended()
-    assert entries(graph) == [("prepared", "ready")]
-    return graph, summarizer
-
-
-async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_summary_of_a_shortened_result_is_used_unless_the_result_has_changed(
+    go: Drive, *, changes: bool
+) -> None:
     """Where every round is protected, a result is shortened, and no message is removed."""
-    graph, summarizer = await with_a_shortened_result(go)
-    found = await go.stream(graph, OVER, stream_mode=MODES)
-    assert (told(found), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
-    assert len(summarizer.requests) == 1
-    kept = [
-        message.id for message in values(graph)["messages"] if not str(message.id).startswith(("summary", "lc_run"))
-    ]
-    assert kept[:4] == ["first", "call-message-1", "result-1", "done"]
-    assert kept[-2:] == ["near", "over"]
-
-
-async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive) -> None:
-    """The result in place of which the shortened one would stand is another one now."""
-    graph, _ = await with_a_shortened_result(go)
-    result = values(graph)["messages"][2]
-    changed = result.model_copy(update={"content": filler(520, "changed")})
-    graph.update_state(CONFIG, {"messages": [changed]}, as_node="model")
-    assert told(await go.stream(graph, OVER, stream_mode=MODES))[0] == "stale"
-    assert entries(graph)[0] == ("stale", "messages_changed")
+    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
+    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
+    given = {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]}
+    graph = await after_near(go, summarizer, given, dialogue_rounds_keep_min=4)
+    assert entries(graph) == [("prepared", "ready")]
+    if changes:
+        changed = values(graph)["messages"][2].model_copy(update={"content": filler(520, "changed")})
+        graph.update_state(CONFIG, {"messages": [changed]}, as_node="model")
+    await go.invoke(graph, OVER)
+    assert entries(graph) == ([("stale", "messages_changed"), ("committed", "")] if changes else USED)
+    kept = [one.id for one in values(graph)["messages"] if not str(one.id).startswith(("summary", "lc_run"))]
+    assert changes or kept[:4] == ["first", "call-message-1", "result-1", "done"]
 
 
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
@@ -151,15 +149,13 @@ async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     await go.invoke(world.graph, NEAR)
     await ended()
     await go.invoke(world.graph, OVER)
-    assert [(row.verdict, row.reason) for row in world.ledger] == [("prepared", "swapped"), ("committed", "")]
+    assert [(row.verdict, row.reason) for row in world.ledger] == USED
     assert len(summarizer.requests) == 1
 
 
 async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: StalledSummarizer) -> None:
     """In the soft zone nobody waits, and nobody is asked twice: the summary is used once it is there."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
+    graph = await while_written(go, stalled)
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert "waiting" in told(second)
     assert values(graph)["messages"][-1].text == "ok"
@@ -181,38 +177,53 @@ def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(use_prepared, "_awaited", joined)
 
 
-async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """Return a graph, and the stream of its turn that waits for the summary which is being prepared."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
-    answers_when_joined(stalled, monkeypatch)
-    return graph, await go.stream(graph, BEYOND, stream_mode=MODES)
-
-
-async def test_over_the_limit_a_turn_waits_for_it(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the hard zone the summary that is on its way is joined, not asked for again."""
-    graph, second = await waits_for_it(go, stalled, monkeypatch)
-    assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
-    prepared, committed = ledger(graph)[:2]
-    assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
-    assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
-
-
-@pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
-async def test_who_asks_for_a_compaction_waits_for_it(
+@pytest.mark.parametrize(
+    "given",
+    [BEYOND, {"messages": [], "compaction_request": {"focus": None}}, said("/compact")],
+    ids=["limit", "request", "command"],
+)
+async def test_over_the_limit_or_if_a_person_asks_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
 ) -> None:
-    """A wish is not passed over, although the request fits: the summary that is on its way is joined."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True, triggers=[UsedRatio(ratio=0.8), Command()])
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
+    """The summary that is on its way is joined, not asked for again."""
+    graph = await while_written(go, stalled, triggers=[UsedRatio(ratio=0.8), Command()])
     answers_when_joined(stalled, monkeypatch)
     second = await go.stream(graph, given, stream_mode=MODES)
-    assert told(second)[:2] == ["joined", "swapped"]
-    assert (entries(graph), stalled.calls) == ([("prepared", "swapped"), ("committed", "")], 1)
+    assert told(second)[:2] == ["joined", "swapped"]  # after the limit the next one is prepared
+    assert entries(graph)[:2] == USED
+    assert sum(row.summary_calls or 0 for row in ledger(graph)[:2]) == 1
+
+
+async def test_a_turn_does_not_wait_longer_than_for_a_summary_of_its_own(go: Drive) -> None:
+    """Then the time for summaries is over, and a digest follows."""
+    let_go = threading.Event()
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_timeout_s=0.05)
+    preparations_of(records_of(graph).database).start((THREAD, ""), 0, lambda: let_go.wait(60) and None)
+    chunks = await go.stream(graph, {"messages": rounds(10)[:-1]}, stream_mode=MODES)
+    let_go.set()
+    assert (told(chunks), [row.verdict for row in ledger(graph)]) == (["joined"], ["degraded_deterministic"])
+
+
+async def test_a_turn_that_is_cancelled_while_it_waits_loses_no_summary(
+    stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn uses it."""
+    graph, waits, awaited = await while_written(Asynchronous(), stalled), asyncio.Event(), use_prepared._awaited
+
+    def joined(*given: Any) -> Any:
+        waits.set()
+        return awaited(*given)
+
+    monkeypatch.setattr(use_prepared, "_awaited", joined)
+    task = asyncio.create_task(graph.ainvoke(BEYOND, CONFIG))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    stalled.let_go.set()
+    await ended()
+    await graph.ainvoke(said("go on"), CONFIG)
+    assert (entries(graph)[:2], stalled.calls) == (USED, 1)
 
 
 def forget(graph: Any) -> None:
@@ -220,27 +231,17 @@ def forget(graph: Any) -> None:
     graph.update_state(CONFIG, {"messages": [HumanMessage(filler(50, "changed"), id="r-user-0")]}, as_node="model")
 
 
-def change_nothing(_: Any) -> None:
-    """Say nothing besides the input."""
-
-
 @pytest.mark.parametrize(
     ("given", "between", "reason"),
-    [
-        (OVER, forget, "messages_changed"),
-        (said(filler(750)), change_nothing, "does_not_fit"),
-    ],
+    [(OVER, forget, "messages_changed"), (said(filler(750)), lambda _: None, "does_not_fit")],
 )
 async def test_what_no_longer_holds_is_not_used(
     go: Drive, given: Any, between: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The turn then makes a summary of its own, and the ledger and the log say why."""
     caplog.set_level("INFO")
-    rule = Reply(content="<summary>The user wants all lengths in metric units, always in centimeters.</summary>")
-    summarizer = ReplyingSummarizer(rule)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = await after_near(go, summarizer)
     between(graph)
     second = await go.stream(graph, given, stream_mode=MODES)
     assert told(second)[0] == "stale"
@@ -253,20 +254,15 @@ async def test_what_no_longer_holds_is_not_used(
 async def test_a_wish_of_its_own_is_not_answered_with_what_was_prepared(go: Drive, wish: dict[str, Any]) -> None:
     """A focus, and a summary of everything, make another summary than the one that was prepared."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer)
     await asyncio.to_thread(CompactionThread(graph, CONFIG).compact, **wish)
-    assert [row.verdict for row in ledger(graph)][-1] == "committed"
-    assert len(summarizer.requests) == 2
+    assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
 
 
 async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
     """The turn that compacts asks the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer)
     await go.invoke(graph, OVER, context={"summary_ahead": False})
     assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
 
@@ -275,21 +271,16 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypa
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
     summarizer = ReplyingSummarizer(ValueError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
-    await go.invoke(graph, NEAR)
-    await ended()
-    await go.invoke(graph, OVER)
-    first = standing(graph)
-    assert (len(summarizer.requests), first["last"]["verdict"]) == (1, "degraded_deterministic")
+    graph = await after_near(go, summarizer, summary_retries=0)
+    assert told(await go.stream(graph, OVER, stream_mode=MODES))[0] == "failed"
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+    assert len(summarizer.requests) == 1
 
 
 async def test_another_process_pays_for_a_summary_of_its_own(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows nothing of the preparation, which is stale in its own process from then on."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer)
     with monkeypatch.context() as other:
         other.setattr(use_prepared, "preparations_of", lambda _: Preparations())
         await go.invoke(graph, OVER)
@@ -301,9 +292,7 @@ async def test_another_process_pays_for_a_summary_of_its_own(go: Drive, monkeypa
 
 async def test_after_an_unused_summary_one_compaction_is_not_prepared(go: Drive) -> None:
     """Nobody pays again and again for summaries that are not used."""
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, ReplyingSummarizer(REPLY))
     forget(graph)
     states = told(await go.stream(graph, OVER, stream_mode=MODES))
     for n in range(18):
@@ -381,19 +370,15 @@ def compiled() -> Any:
 )
 async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
     """Its connections belong to the loop. A graph and a runnable refuse a synchronous call by their own errors."""
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
+    graph = await after_near(Asynchronous(), summarizer)
     await graph.ainvoke(OVER, CONFIG)
-    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
+    assert entries(graph) == USED
 
 
 async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
     """It is not asked a second time, on the loop."""
     summarizer = ReplyingSummarizer(TypeError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
+    graph = await after_near(Asynchronous(), summarizer, summary_retries=0)
     assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 1)
 
 
@@ -456,7 +441,6 @@ LIFE = """
 import sys, threading
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
-from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, rounds
 
@@ -492,7 +476,7 @@ async def test_a_summary_outlives_its_graph(go: Drive) -> None:
             graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver, database=database)
             await go.invoke(graph, given)
             await ended()
-        assert (entries(graph), broken.requests) == ([("prepared", "swapped"), ("committed", "")], [])
+        assert (entries(graph), broken.requests) == (USED, [])
 
 
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
@@ -500,12 +484,9 @@ async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
     async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
         await saver.setup()
         summarizer = ReplyingSummarizer(REPLY)
-        graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
-        await graph.ainvoke(NEAR, CONFIG)
-        await ended()
+        graph = await after_near(Asynchronous(), summarizer, checkpointer=saver)
         await graph.ainvoke(OVER, CONFIG)
-        rows = await asyncio.to_thread(ledger, graph)
-        assert [(row.verdict, row.reason) for row in rows] == [("prepared", "swapped"), ("committed", "")]
+        assert await asyncio.to_thread(entries, graph) == USED
         assert len(summarizer.requests) == 1
 
 
@@ -527,9 +508,7 @@ def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str
 async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Drive) -> None:
     """Neither the preparation nor the compaction that follows calls the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, preset="typed_rules")
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer, preset="typed_rules")
     assert entries(graph) == []
     await go.invoke(graph, OVER)
     assert (entries(graph), len(summarizer.requests)) == ([("committed", "")], 0)

@@ -41,20 +41,18 @@ def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
 
 
 def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
-    """A compaction with a prepared summary is one; a preparation that is ready is neither used nor unused."""
+    """A compaction with a prepared summary is one."""
     with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         records, name = CompactionRecords(saver.database), f"thread-{uuid4()}"
-        keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(3)]
+        keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(2)]
         for key in keys:
             ready = Outcome(verdict=PREPARED, reason=READY, now=10.0)
             records.note(key, ready, **opening(trigger=PREPARING))
         begin(records, name)
         records.commit(key_of(name, talk(5)), COMMITTED, archived=[], used=keys[0].compaction_id)
-        records.settle_preparation(name, keys[1].compaction_id, verdict="stale", reason="x")
         (found,) = saver.stats(name)
-        assert (found.compactions, found.preparations) == (1, 3)
-        assert (found.preparations_used, found.preparations_unused) == (1, 1)
+        assert (found.compactions, found.preparations, found.preparations_used) == (1, 2, 1)
 
 
 def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
