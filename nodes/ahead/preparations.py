@@ -91,7 +91,6 @@ class Preparations:
         with self._lock:
             last = self._newest.pop(place, None)
             new = Preparation(epoch, unused=1 if last is None else last.unused + 1)
-            new.result.set_running_or_notify_cancel()  # a turn that waits for it cannot cancel it
             self._newest[place] = new
             if len(self._newest) > REMEMBERED:
                 self._newest.popitem(last=False)

@@ -121,8 +121,6 @@ def _examined(context: NodeContext, draft: Draft, found: Prepared) -> Effects[tu
     """Return the choice, with the completed draft, or why the preparation is stale."""
     if fingerprint_all(context.messages[: found.covered]) != found.fingerprint:
         return "messages_changed"
-    if (found.levels, found.level) != (names(context), draft["level"]):
-        return "changed_settings"
     chosen = yield from choose_messages(context, draft, found.choice)
     if isinstance(chosen, Finding) or chosen[1]["compaction"]["step"] != "summarize":
         return "does_not_fit"

@@ -201,7 +201,9 @@ async def test_a_turn_does_not_wait_longer_than_for_a_summary_of_its_own(go: Dri
     preparations_of(records_of(graph).database).start((THREAD, ""), 0, lambda: let_go.wait(60) and None)
     chunks = await go.stream(graph, {"messages": rounds(10)[:-1]}, stream_mode=MODES)
     let_go.set()
-    assert (told(chunks), [row.verdict for row in ledger(graph)]) == (["joined"], ["degraded_deterministic"])
+    (joined,) = events(chunks, "PreparationEvent")
+    assert (joined["state"], ledger(graph)[0].verdict) == ("joined", "degraded_deterministic")
+    assert 0.1 <= joined["seconds"] < 5
 
 
 async def test_a_turn_that_is_cancelled_while_it_waits_loses_no_summary(
@@ -248,6 +250,14 @@ async def test_what_no_longer_holds_is_not_used(
     assert entries(graph)[:2] == [("stale", reason), ("committed", "")]
     assert len(summarizer.requests) == 2
     assert f"The prepared summary of thread 'thread' is not used: {reason}" in caplog.text
+
+
+async def test_a_prepared_summary_that_the_gate_rejects_is_rejected_itself(go: Drive) -> None:
+    """It counts as paid for, and is not found again."""
+    long = Reply(content=f"<summary>{filler(60, 'ru0-')}</summary>")
+    graph = await after_near(go, ReplyingSummarizer(long))
+    await go.invoke(graph, said(filler(400)))
+    assert entries(graph)[:2] == [("rejected_insufficient", "over_ceiling")] * 2
 
 
 @pytest.mark.parametrize("wish", [{"focus": "the harbor"}, {"full": True}])
@@ -468,15 +478,20 @@ def test_a_process_ends_without_it(tmp_path: Path) -> None:
         assert entries(graph) == [("committed", "")]
 
 
-async def test_a_summary_outlives_its_graph(go: Drive) -> None:
-    """A server that builds the agent for each request finds it by the database of the records."""
-    saver, broken = InMemorySaver(), ReplyingSummarizer(RuntimeError("asked again"))
+@pytest.mark.parametrize(
+    ("name", "changed"), [("own", {}), ("another", {}), ("own", {"summary_prompt": "In short: {conversation}"})]
+)
+async def test_a_summary_outlives_its_graph(go: Drive, name: str, changed: dict[str, Any]) -> None:
+    """A server that builds the agent for each request finds it, if summarizer and prompt are the same."""
+    saver, first, second = InMemorySaver(), ReplyingSummarizer(REPLY), ReplyingSummarizer(REPLY)
+    second.name = name
     with Database.open() as database:
-        for summarizer, given in ((ReplyingSummarizer(REPLY), NEAR), (broken, OVER)):
-            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver, database=database)
-            await go.invoke(graph, given)
-            await ended()
-        assert (entries(graph), broken.requests) == (USED, [])
+        shared: dict[str, Any] = {"checkpointer": saver, "database": database}
+        await after_near(go, first, **shared)
+        graph = await after_near(go, second, OVER, **shared, **changed)
+        same = name == "own" and not changed
+        assert entries(graph) == (USED if same else [("stale", "changed_settings"), ("committed", "")])
+        assert len(second.requests) == (0 if same else 1)
 
 
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
