@@ -4,13 +4,13 @@
 
 The summarizer writes a digest of what it is shown, so that its text is the same in each replay; its tokens are paid
 as those of a model. A preparation takes no time: it is ready when the next input comes, as after a person's pause.
-When a preparation begins is decided as if a step of a tool loop took as long as a summary.
 """
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +22,6 @@ from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.graph.lab.replay.recorded_run import Player
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
-from langgraph_compaction.nodes.ahead.preparations import USUAL_S, Place, Preparations
 from langgraph_compaction.nodes.digest.digest import digest
 
 REPLAY = "langgraph_compaction.graph.lab.replay"
@@ -50,9 +49,12 @@ class Digesting:
         return self.summarize(request)
 
 
-def at_once(_: Preparations, _place: Place, work: Callable[[], bool], _epoch: int) -> None:
-    """Prepare before the turn goes on, in place of an OS thread."""
-    work()
+class AtOnce(Thread):
+    """Prepares before the turn goes on, in place of an OS thread."""
+
+    def start(self) -> None:
+        """Do the work."""
+        self.run()
 
 
 def main() -> None:
@@ -89,8 +91,7 @@ def main() -> None:
             with (
                 patch(f"{REPLAY}.recorded_run.create_compacting_agent", build),
                 patch("langgraph_compaction.graph.lab.comparison.Player", Counting),
-                patch.object(Preparations, "start", at_once),
-                patch.object(Preparations, "pace", lambda *_: USUAL_S),
+                patch("langgraph_compaction.nodes.ahead.preparations.Thread", AtOnce),
             ):
                 policy = through_the_graph(
                     CompactionSettings(preset=preset), recordings, UserParts(), summarizer=Digesting()

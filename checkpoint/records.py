@@ -1,15 +1,14 @@
 """Everything that the compaction graph stores: snapshots, paid summaries, the ledger and the archive."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from math import inf
-from typing import Any, Unpack
+from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from .checkpoints.write_guards import ErasureGuard, current_run
-from .compaction import archive, ledger, original_conversation, prepared, recall_search, snapshots, summary_cache
+from .compaction import archive, ledger, original_conversation, recall_search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
 from .compaction.recall_search import SPEAKERS, SearchHit
@@ -78,60 +77,11 @@ class CompactionRecords:
         return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 
     @writes
-    def claim_preparation(
-        self,
-        conn: sa.Connection,
-        key: AttemptKey,
-        body: Mapping[str, Any],
-        *,
-        now: float,
-        until: float,
-        unused: int,
-        since: float = inf,
-        **opening: Unpack[Opening],
-    ) -> prepared.Refusal | None:
-        """Begin to prepare a summary until a time, or return why that may not begin; see `prepared.claim`."""
-        thread = self._lock(conn, key.thread_id)
-        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused, since=since)
-
-    @reads
-    def preparation_refusal(
-        self, conn: sa.Connection, thread_id: str, namespace: str, *, epoch: int, now: float, unused: int
-    ) -> prepared.Refusal | None:
-        """Return why a preparation may not begin now, or None; see `prepared.refusal`."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        if thread is None:
-            return None
-        return prepared.refusal(conn, thread, namespace, epoch=epoch, now=now, unused=unused)
-
-    @reads
-    def preparation(self, conn: sa.Connection, thread_id: str, namespace: str) -> prepared.Preparation | None:
-        """Return the summary that is prepared for a thread, or None."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        return None if thread is None else prepared.read(conn, thread, namespace)
-
-    @writes
-    def finish_preparation(
-        self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, body: Mapping[str, Any]
-    ) -> None:
-        """Write how a preparation ended; without effect if it was given up meanwhile."""
-        prepared.finish(conn, self._lock(conn, key.thread_id), key, outcome, body)
-
-    @writes
     def settle_preparation(
-        self,
-        conn: sa.Connection,
-        thread_id: str,
-        namespace: str,
-        compaction_id: str,
-        *,
-        verdict: str,
-        reason: str,
-        now: float,
+        self, conn: sa.Connection, thread_id: str, compaction_id: str, *, verdict: str, reason: str
     ) -> None:
-        """Remove a preparation that is not used, and write the reason into the ledger."""
-        thread = self._lock(conn, thread_id)
-        prepared.settle(conn, thread, namespace, compaction_id, verdict=verdict, reason=reason, now=now)
+        """Write into the ledger why a prepared summary is not used."""
+        ledger.settle(conn, self._lock(conn, thread_id), compaction_id, verdict=verdict, reason=reason)
 
     @writes
     def commit(
@@ -149,8 +99,7 @@ class CompactionRecords:
         """
         thread = self._lock(conn, key.thread_id)
         if used is not None:
-            verdict, reason = prepared.PREPARED, prepared.SWAPPED
-            prepared.settle(conn, thread, key.namespace, used, verdict=verdict, reason=reason, now=outcome.now)
+            ledger.settle(conn, thread, used, verdict=ledger.PREPARED, reason=ledger.SWAPPED)
         runs = self.store.put(conn, thread, archived)
         archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
         ledger.close(conn, thread, key, outcome)

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 

@@ -194,10 +194,9 @@ class PreparationEvent:
     `failed`: there is none, for this reason."""
     reason: str = ""
     seconds: float | None = None
-    """With `swapped`, the seconds of the preparation for which no turn waited; with `joined`, the seconds that the
-    turn waited."""
+    """With `swapped`, the seconds that the preparation took; with `joined`, the seconds that the turn waited."""
     compaction_id: str | None = None
-    """Id of the preparation's row in the ledger."""
+    """Id of the preparation's row in the ledger; `None` as long as it has none."""
 
 
 Event = (

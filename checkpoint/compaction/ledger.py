@@ -16,6 +16,12 @@ from .attempt import AttemptKey, LedgerRow, Outcome
 
 _ledger = tables.ledger.c
 ABANDONED = "abandoned"
+PREPARING = "ahead"
+"""The trigger of the rows of summaries that are prepared in the background."""
+PREPARED = "prepared"
+"""The verdict of these rows, where there is a summary."""
+READY, SWAPPED = "ready", "swapped"
+"""The reasons beside this verdict: not used; used by a commit."""
 _BOUND = ("namespace", "level", "attempt", "parent_id", "checkpoint_id", "epoch")
 """Columns to which a row's encoded content is bound: they name the compaction and checkpoint on which it builds."""
 
@@ -77,6 +83,15 @@ def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKe
         still_open &= _ledger.compaction_id != keep.compaction_id
     done = conn.execute(sa.update(tables.ledger).where(still_open).values(verdict=ABANDONED, ended_at=now))
     return done.rowcount
+
+
+def settle(conn: sa.Connection, thread: Thread, compaction_id: str, *, verdict: str, reason: str) -> None:
+    """Write what became of a prepared summary. The cost of one that was used is in the row of the compaction."""
+    values: dict[str, Any] = {"verdict": verdict, "reason": reason}
+    if reason == SWAPPED:
+        values |= {"summary_calls": 0, "summary_input_tokens": 0, "summary_output_tokens": 0}
+    same = sa.and_(_ledger.thread == thread.id, _ledger.compaction_id == compaction_id)
+    conn.execute(sa.update(tables.ledger).where(same).values(values))
 
 
 def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:

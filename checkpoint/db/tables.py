@@ -10,7 +10,6 @@
     compaction_write      the pending writes of one task at a checkpoint
     compaction_snapshot   the messages with which a compaction attempt began, as runs of sequence numbers
     compaction_summary    a paid summary, by attempt and digest of its input
-    compaction_prepared   a thread's summary that is prepared ahead, or was: what it removes, and who prepares it
     compaction_run_lease  the run that a thread waits for, by the hash of the thread's id
     compaction_erased     the threads that were erased within the last day, by the hash of their ids
     compaction_ledger     one row for each attempt, with its verdict (NULL while it is open)
@@ -172,16 +171,6 @@ summary = _table(
     Column("input_tokens", Long, nullable=False),
     Column("output_tokens", Long, nullable=False),
     Column("calls", Integer, nullable=False),
-)
-
-prepared = _table(
-    "prepared",
-    Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("namespace", Key(2048, empty=True), primary_key=True),
-    Column("compaction_id", Key(64), nullable=False),
-    Column("owner", Key(255), nullable=False),
-    Column("until", Double, nullable=False),  # when the owner's right to prepare ends
-    Column("body", Body, nullable=False),
 )
 
 ledger = _table(

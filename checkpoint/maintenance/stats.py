@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ..checkpoints import checkpoint_rows
 from ..compaction import snapshots
-from ..compaction.prepared import PREPARING, READY, SWAPPED, UNDER_WAY
+from ..compaction.ledger import PREPARING, SWAPPED
 from ..db import tables
 from ..db.thread_row import Thread
 from ..messages import blobs, message_blocks
@@ -32,11 +32,9 @@ class ThreadStats:
     compactions: int
     """Attempts in the ledger, without preparations."""
     preparations: int
-    """Summaries that were prepared ahead, with those that are being prepared and those that failed."""
+    """Summaries that were prepared ahead, with those that failed."""
     preparations_used: int
     """Those that a compaction used."""
-    preparations_unused: int
-    """Those that ended without being used: they failed, went stale, or the next commit did not need them."""
     checkpoint_bytes: int
     write_bytes: int
     message_bytes: int
@@ -104,7 +102,6 @@ _ATTEMPTS = {
     "compactions": sa.not_(_is_ahead),
     "preparations": _is_ahead,
     "preparations_used": sa.and_(_is_ahead, _ledger.reason == SWAPPED),
-    "preparations_unused": sa.and_(_is_ahead, _ledger.reason.not_in([SWAPPED, UNDER_WAY, READY])),
 }
 _MEASURED = {
     "checkpoint_bytes": tables.checkpoint,

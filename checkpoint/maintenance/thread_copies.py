@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from ..checkpoints import checkpoint_rows, pending_writes
 from ..checkpoints.checkpoint_rows import CheckpointRow
 from ..checkpoints.metadata_hashes import hashes_of
-from ..compaction import archive, ledger, prepared, snapshots, summary_cache
+from ..compaction import archive, ledger, snapshots, summary_cache
 from ..db import tables
 from ..db.row_codec import RowCodec
 from ..db.statements import chunks
@@ -62,9 +62,6 @@ ENCODED_COLUMNS = (
     ),
     EncodedColumn(
         tables.summary, "text", lambda row: summary_cache.row_name(row["compaction_id"], row["input_digest"])
-    ),
-    EncodedColumn(
-        tables.prepared, "body", lambda row: prepared.row_name(row["compaction_id"]), lambda row: row["namespace"]
     ),
     EncodedColumn(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"]), ledger.bound_columns),
 )

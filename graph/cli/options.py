@@ -12,7 +12,7 @@ import typer
 
 from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, SchemaError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest

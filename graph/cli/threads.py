@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db import tables
 
 from .options import AsJson, Db, open_existing

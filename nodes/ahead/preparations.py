@@ -1,119 +1,126 @@
-"""The summaries that this process prepares in the background, each on a daemon OS thread.
+"""The summaries that this process prepares in the background: one future for each thread of conversation.
 
-A daemon thread is not waited for when the process exits; a task would be cancelled with its run, and an executor
-would be joined. The thread has a copy of the turn's `contextvars` context, with its tracing and credentials, but
-without the configuration of the run, whose callbacks and streams end with the turn.
+Each is made on a daemon OS thread, which is not waited for when the process exits; a task would be cancelled with its
+run, and an executor would be joined. The OS thread has a copy of the turn's `contextvars` context, with its tracing
+and credentials, but without the configuration of the run, whose callbacks and streams end with the turn.
 """
 
-import time
+import os
 from collections import OrderedDict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from langgraph_compaction.checkpoint import Database
 
 from ..events import log
+from ..gate.invariants import Finding
 from ..runtime.summarizer_call import context_without_run
+from ..selection.selector import Choice
 
 MOST_AT_ONCE = 16
 """Maximum number of preparations that a process works on for one database."""
 REMEMBERED = 1_024
-"""Number of threads of conversation whose pace and last preparation are remembered."""
-USUAL_S = 20.0
-"""Seconds that a preparation takes, as long as none has ended."""
-
-T = TypeVar("T")
-_WORKED_ON: set[str] = set()
-"""Ids of the preparations that this process works on, whatever objects they use. Setting and reading is atomic."""
+"""Number of threads of conversation whose last preparation is remembered."""
 Place = tuple[str, str]
 """A thread's id, and the namespace of the graph in it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A choice whose summary is recorded, or the failure of the summarizer."""
+
+    compaction_id: str
+    """The id of its row in the ledger."""
+    base_fingerprint: str
+    level: int
+    levels: str
+    """Names of the levels of the fallback chain in which `level` is an index."""
+    summary_name: str
+    choice: Choice
+    covered: int
+    """Number of messages from the first one to the last that the choice names."""
+    fingerprint: str
+    """Fingerprint of these messages."""
+    seconds: float
+    failure: Finding | None
+
+
+@dataclass
+class Preparation:
+    """The newest preparation of a thread of conversation."""
+
+    epoch: int
+    """Number of the thread's commits when it began."""
+    unused: int
+    """How many in a row were not used; it counts itself until a compaction uses it."""
+    result: Future[Prepared | None] = field(default_factory=Future[Prepared | None])
+    is_over: bool = False
+    """Whether a compaction has used its result, or found that it cannot."""
+
+
 class Preparations:
-    """The preparations of one database in this process, and what the process knows about its threads' pace."""
+    """The newest preparations of one database in this process, by thread of conversation."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._working: dict[Place, Thread] = {}
-        self._begun: OrderedDict[Place, int] = OrderedDict()
-        self._answered: OrderedDict[Place, float] = OrderedDict()
-        self._in_vain: OrderedDict[Place, bool] = OrderedDict()
-        self.usual_s = USUAL_S
-        """Seconds that the last preparation took."""
+        self._newest: OrderedDict[Place, Preparation] = OrderedDict()
 
-    def pace(self, place: Place) -> float | None:
-        """Return the seconds since this method was last called for a thread; `None` at the first call."""
-        now = time.monotonic()
+    def find(self, place: Place) -> Preparation | None:
+        """Return the preparation that the next compaction of a thread may use."""
         with self._lock:
-            before = self._answered.get(place)
-            _remember(self._answered, place, now)
-        return None if before is None else max(now - before, 0.01)
+            newest = self._newest.get(place)
+        return None if newest is None or newest.is_over else newest
 
     def may_start(self, place: Place, epoch: int) -> bool:
-        """Whether a preparation may start: none works, and none has begun since the commit number `epoch`."""
-        with self._lock:
-            self._working = {one: worker for one, worker in self._working.items() if worker.is_alive()}
-            free = place not in self._working and len(self._working) < MOST_AT_ONCE
-            return free and self._begun.get(place) != epoch
+        """Whether a preparation may start after `epoch` commits.
 
-    def is_promising(self, place: Place) -> bool:
-        """Whether the last preparation of a thread found messages to summarize, or there was none yet."""
+        After one that was used it may start at the next commit, after n in a row that were not, 2**n commits later:
+        few summaries are paid for in vain, also where other processes compact the thread.
+        """
         with self._lock:
-            return not self._in_vain.get(place, False)
+            last = self._newest.get(place)
+            if last is not None and (not last.result.done() or epoch < last.epoch + 2**last.unused):
+                return False
+            return sum(not one.result.done() for one in self._newest.values()) < MOST_AT_ONCE
 
-    def start(self, place: Place, work: Callable[[], bool], epoch: int) -> None:
-        """Start a daemon thread that does the work; `work` returns whether a preparation has begun, or must not."""
+    def start(self, place: Place, epoch: int, work: Callable[[], Prepared | None]) -> None:
+        """Start a daemon thread that does the work, which returns `None` if nothing may be prepared yet."""
+        with self._lock:
+            last = self._newest.pop(place, None)
+            new = Preparation(epoch, unused=1 if last is None else last.unused + 1)
+            self._newest[place] = new
+            if len(self._newest) > REMEMBERED:
+                self._newest.popitem(last=False)
 
         def target() -> None:
-            began = time.monotonic()
+            found: Prepared | None = None
             try:
-                begun = work()
+                found = work()
+                if found is None:
+                    self._take_back(place, last)
             except Exception:  # noqa: BLE001 - the conversation goes on without a preparation
                 log.exception("A summary could not be prepared for thread %r", place[0])
-                begun = True
-            with self._lock:
-                _remember(self._in_vain, place, not begun)
-                if begun:
-                    _remember(self._begun, place, epoch)
-                self.usual_s = max(time.monotonic() - began, 1.0) if begun else self.usual_s
-                self._working.pop(place, None)
+            finally:
+                new.result.set_result(found)
 
-        worker = Thread(target=context_without_run().run, args=(target,), daemon=True, name="compaction-ahead")
+        Thread(target=context_without_run().run, args=(target,), daemon=True, name="compaction-ahead").start()
+
+    def _take_back(self, place: Place, last: Preparation | None) -> None:
+        """Let the preparation before the newest one, which has cost nothing, be the newest again."""
         with self._lock:
-            self._working[place] = worker
-        worker.start()
-
-
-def _remember(known: OrderedDict[Place, T], place: Place, value: T) -> None:
-    known.pop(place, None)
-    known[place] = value
-    if len(known) > REMEMBERED:
-        known.popitem(last=False)
+            self._newest.pop(place, None)
+            if last is not None:
+                self._newest[place] = last
 
 
 _OF_DATABASE: WeakKeyDictionary[Database, Preparations] = WeakKeyDictionary()
-_LOCK = Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OF_DATABASE.clear)  # the child has none of the OS threads
 
 
 def preparations_of(database: Database) -> Preparations:
     """Return the preparations that all graphs of this process share for one database."""
-    with _LOCK:
-        return _OF_DATABASE.setdefault(database, Preparations())
-
-
-@contextmanager
-def working_on(compaction_id: str) -> Generator[None]:
-    """Within the `with` block, tell the turns of this process that a preparation is under way."""
-    _WORKED_ON.add(compaction_id)
-    try:
-        yield
-    finally:
-        _WORKED_ON.discard(compaction_id)
-
-
-def is_working_on(compaction_id: str) -> bool:
-    """Whether an OS thread of this process works on a preparation."""
-    return compaction_id in _WORKED_ON
+    return _OF_DATABASE.setdefault(database, Preparations())

@@ -6,8 +6,7 @@ of the conversation. The messages that arrive meanwhile do not matter: they stay
 """
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,18 +19,17 @@ from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint.checkpoints.write_guards import acting_for, current_run
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY
-from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, READY
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.checkpoint.telemetry import span
 
 from ..conversation.tokens import total
-from ..conversation.transcript import Transcript, message_id
+from ..conversation.transcript import Transcript
 from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply
 from ..runtime.effects import Effects, either, run
-from ..runtime.finish_attempt import failure, outcome_of
+from ..runtime.finish_attempt import outcome_of
 from ..runtime.ledger_io import opening_of
 from ..runtime.levels import names, stored_level, untried_level
 from ..runtime.node_context import NodeContext, Update
@@ -39,28 +37,22 @@ from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
 from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
 from ..runtime.trigger_and_warning import breaker_history
 from ..selection.breaker import suspension_reason
-from ..selection.selector import Selection
+from ..selection.selector import Choice
 from ..state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
 from ..summary.fallback_chain import FallbackChain
 from ..summary.summarizers import Summarizer, SummaryRequest
-from .preparations import Place, preparations_of, working_on
+from .preparations import Place, Prepared, preparations_of
 
-EARLIEST = 0.6
+EARLIEST = 0.75
 """Share of the trigger below which nothing is prepared, however fast the conversation grows."""
-LEAD = (0.01, 0.25)
-"""Smallest and largest distance from the trigger, as shares of the trigger, at which a preparation begins."""
-MOST_STEPS = 8
-"""Largest number of steps of a tool loop that a preparation begins ahead of the trigger."""
-GRACE_S = 30.0
-"""Seconds beyond the time for summaries that a preparation may take before another process takes its place."""
+STEPS_AHEAD = 4
+"""Number of steps of a tool loop that a preparation begins ahead of the trigger."""
 _LOOK_S = 0.05
 """Seconds after which an OS thread that waits for an asynchronous summarizer looks whether the loop still runs."""
 _ASYNCHRONOUS_ONLY = ("No synchronous function provided", "Cannot invoke a coroutine function synchronously")
 """Texts of the `TypeError` of a node of LangGraph, and of a `RunnableLambda`, with only an asynchronous function."""
 Node = Callable[[NodeContext], Effects[Update]]
 
-UNUSED = 2
-"""Number of prepared summaries of a thread that may go unused within an hour."""
 ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
@@ -68,49 +60,31 @@ ATTEMPT = -1
 def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[None]:
     """Start to prepare a summary in the background if the next compaction is near; `size` is that of the request.
 
-    `summarize` is the node that writes the summary of a draft. Far below the trigger this compares numbers only: it
-    reads no database and starts no thread.
+    `summarize` is the node that writes the summary of a draft. This reads no database, and far below the trigger it
+    compares numbers only.
     """
     place = place_of(context)
     if place is None or not _is_near(context, size):
         return
     preparations = preparations_of(context.records.database)
-    pace = preparations.pace(place)
-    if not preparations.may_start(place, context.epoch) or not _may(context):
-        return
-    if not _is_due(context, size, preparations.usual_s, pace):
+    if not (preparations.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
         return
     turn = current_run()
 
     def launch(loop: asyncio.AbstractEventLoop | None) -> None:
         ahead = _Ahead(context, loop)
 
-        def work() -> bool:
+        def work() -> Prepared | None:
             with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[0]}):
                 return run(_prepared(ahead, summarize))
 
-        preparations.start(place, work, context.epoch)
+        preparations.start(place, context.epoch, work)
 
     async def alaunch() -> None:
         launch(asyncio.get_running_loop())
 
-    told = preparations.is_promising(place) and not (yield from _is_refused(context, place))
     yield from either(lambda: launch(None), alaunch)
-    if told:
-        emit(context.writer, PreparationEvent(state="preparing"))
-
-
-def _is_refused(context: NodeContext, place: Place) -> Effects[bool]:
-    """Whether earlier preparations keep one from beginning, or this cannot be found out."""
-    epoch, now, unused = context.epoch, context.now(), UNUSED
-    try:
-        found = yield from context.query(
-            lambda: context.records.preparation_refusal(*place, epoch=epoch, now=now, unused=unused)
-        )
-    except Exception:  # noqa: BLE001 - the turn goes on
-        log.exception("The preparations of thread %r could not be read", context.thread_id)
-        return True
-    return found is not None
+    emit(context.writer, PreparationEvent(state="preparing"))
 
 
 def place_of(context: NodeContext) -> Place | None:
@@ -148,26 +122,16 @@ def _growth(context: NodeContext) -> int:
     return context.meter.scaled(max(grown, default=0))
 
 
-def _is_due(context: NodeContext, size: int, usual_s: float, pace: float | None) -> bool:
+def _is_due(context: NodeContext, size: int) -> bool:
     """Whether to prepare now: the trigger is near, and the prepared summary will probably fit when it fires.
 
-    The messages that arrive until then stay beside the summary: as many tokens as are missing to the trigger, and up
-    to one more round or step.
+    Near is one round, since a person takes time to write the next input, or a few steps of a loop. The messages that
+    arrive until the trigger fires stay beside the summary: as many tokens as are missing to the trigger, and up to
+    one more round or step.
     """
     grown = _growth(context)
-    near = size + _lead(context, grown, usual_s, pace) >= context.sizes.trigger
-    return near and size > context.sizes.aim + grown
-
-
-def _lead(context: NodeContext, grown: int, usual_s: float, pace: float | None) -> int:
-    """Return the number of tokens before the trigger at which a preparation has to begin.
-
-    After an answer this is one round, since a person takes time to write the next input. In a loop of tool calls it
-    is as many steps as the summarizer usually takes time for. `grown` is the size of a round or step.
-    """
-    steps = math.ceil(usual_s / pace) + 1 if _is_in_loop(context) and pace else 1
-    least, most = (int(share * context.sizes.trigger) for share in LEAD)
-    return min(most, max(least, grown * min(steps, MOST_STEPS)))
+    near = grown * STEPS_AHEAD if _is_in_loop(context) else grown
+    return size + near >= context.sizes.trigger and size > context.sizes.aim + grown
 
 
 class _Ahead(NodeContext):
@@ -190,8 +154,6 @@ class _Ahead(NodeContext):
             origin=turn,
         )
         self._chain, self._loop = turn.fallback_chain, loop
-        self.read_at = turn.now()
-        """The time at which the messages were read."""
 
     @cached_property
     def fallback_chain(self) -> FallbackChain:
@@ -266,68 +228,44 @@ class _OffLoop:
         return await self.inner.asummarize(request)
 
 
-def _prepared(context: _Ahead, summarize: Node) -> Effects[bool]:
-    """Choose the messages and have them summarized; return whether no other preparation is to be begun now."""
+def _prepared(context: _Ahead, summarize: Node) -> Effects[Prepared | None]:
+    """Choose messages, have them summarized, and write the ledger; `None` if there is nothing to summarize yet."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
     if level is None or context.fallback_chain[level].is_deterministic:
-        return False
+        return None
     before = context.meter.request(context.messages)
     number = context.attempt_in_epoch(ATTEMPT)
     draft = opened_draft(context, base, level=level, attempt=number, before=before)
     found = yield from choose_messages(context, draft)
     if isinstance(found, Finding) or found[1]["compaction"]["step"] != "summarize":
-        return False  # later, more messages may be old enough
-    redaction = context.dependencies.redaction
-    if draft["clip"] and redaction and redaction.store:
-        return True  # a shortened message must not be stored as it is
-    body, key = _body(context, draft, found[0]), context.key(base, level, number)
-    now, opening = context.now(), opening_of(context, draft["strategy"], PREPARING, before)
-    until, unused = now + context.settings.summary_deadline_s + GRACE_S, UNUSED
-    with working_on(key.compaction_id):
-        refused = yield from context.query(
-            lambda: context.records.claim_preparation(
-                key, body, now=now, until=until, unused=unused, since=context.read_at, **opening
-            )
-        )
-        if refused:
-            log.debug("No summary is prepared for thread %r: %s", context.thread_id, refused)
-        else:
-            yield from _summarized(context, draft, key, body, summarize)
-    return True
-
-
-def _summarized(
-    context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any], summarize: Node
-) -> Effects[None]:
-    """Have the chosen messages summarized, and store the result."""
-    try:
-        done: Draft = (yield from summarize(context.after({"draft": draft})))["compaction"]["draft"]
-    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
-        ended = failure(error, "prepare")
-        done = {**draft, "failure": [ended.verdict, ended.reason, ended.detail, ended.kind]}
-    verdict, reason, detail, _ = done["failure"] or [PREPARED, READY, "", ""]
-    outcome = outcome_of(context, done, verdict, reason=reason, detail=detail)
-    body = {**body, "failure": done["failure"]}
-    yield from context.query(lambda: context.records.finish_preparation(key, outcome, body))
-    log.info("Prepared a summary for thread %r: %s %s", context.thread_id, verdict, reason)
-
-
-def _body(context: NodeContext, draft: Draft, chosen: Selection) -> dict[str, Any]:
-    """Return what is stored of a choice. The summary's name also stands for the removed messages and their order."""
-    held = {message_id(message): message for message in context.messages}
-    return {
-        "epoch": context.epoch,
-        "base": draft["base_fingerprint"],
-        "level": draft["level"],
-        "levels": names(context),
-        "name": summary_name(context, draft),
-        "strategies": chosen.name,
-        "drop": draft["drop"],
-        "clip": {name: [fingerprint(held[name]), dumps(short)] for name, short in draft["clip"].items()},
-        "sections": draft.get("sections", []),
-        "floor": chosen.floor,
-        "summarize": chosen.summarize,
-        "last": message_id(context.messages[-1]),
-        "failure": [],
-    }
+        return None  # later, more messages may be old enough
+    key = context.key(base, level, number)
+    done: Draft = (yield from summarize(context.after({"draft": draft})))["compaction"]["draft"]
+    failure = Finding(*done["failure"]) if done["failure"] else None
+    ended = failure or Finding(PREPARED, READY)
+    outcome = outcome_of(context, done, ended.verdict, reason=ended.reason, detail=ended.detail)
+    opening = opening_of(context, draft["strategy"], PREPARING, before)
+    yield from context.query(lambda: context.records.note(key, outcome, **opening))
+    log.info("Prepared a summary for thread %r: %s %s", context.thread_id, ended.verdict, ended.reason)
+    chosen = found[0]
+    covered = 1 + max(chosen.drop | chosen.clip.keys())
+    return Prepared(
+        compaction_id=key.compaction_id,
+        base_fingerprint=base,
+        level=level,
+        levels=names(context),
+        summary_name=summary_name(context, draft),
+        choice=Choice(
+            drop=chosen.drop,
+            clip=chosen.clip,
+            floor=chosen.floor,
+            summarize=chosen.summarize,
+            sections=chosen.sections,
+            name=chosen.name,
+        ),
+        covered=covered,
+        fingerprint=fingerprint_all(context.messages[:covered]),
+        seconds=outcome.duration_s or 0.0,
+        failure=failure,
+    )

@@ -137,11 +137,11 @@ def close(context: NodeContext, key: AttemptKey, outcome: Outcome) -> Effects[No
 
 
 def settle(context: NodeContext, preparation: str, verdict: str, reason: str) -> Effects[None]:
-    """Remove a preparation, and write into the ledger why it is not used."""
-    names = (context.thread_id or "", context.namespace, preparation)
+    """Write into the ledger why a prepared summary is not used."""
+    thread = context.thread_id or ""
     yield from write_ledger(
         context,
-        lambda: context.records.settle_preparation(*names, verdict=verdict, reason=reason, now=context.now()),
+        lambda: context.records.settle_preparation(thread, preparation, verdict=verdict, reason=reason),
     )
 
 

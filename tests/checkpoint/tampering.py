@@ -3,7 +3,6 @@
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import ormsgpack
@@ -63,14 +62,12 @@ def fill(saver: Any, thread: str, checkpoints: int = 2) -> None:
 
 
 def fill_records(saver: Any, thread: str) -> None:
-    """Give a thread a snapshot, a summary, a preparation, ledger rows and an archive."""
+    """Give a thread a snapshot, a summary, a ledger row and an archive."""
     records = CompactionRecords(saver.database)
     messages = conversation(f"{thread}-records", 5)
     key = key_of(thread, messages)
     records.begin(key, messages, now=1.0, **opening())
     records.record_summary(key, SummaryRecord("ab" * 16, f"summary: {MARKER}", "model", 9, 8, 1))
-    ahead = replace(key, attempt=-1)
-    records.claim_preparation(ahead, {"epoch": 0, "x": MARKER}, now=1.0, until=9e9, unused=1, **opening())
     outcome = Outcome(verdict="committed", now=2.0, detail=MARKER, summary=f"summary: {MARKER}", seen={"m": "full"})
     records.commit(key, outcome, archived=messages[:2])
 

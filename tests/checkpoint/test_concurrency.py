@@ -89,5 +89,4 @@ def test_a_read_locks_no_thread(shared_url: str, thread_id: str) -> None:
             assert records.began_with(thread_id, key.compaction_id) == talk(5)
             records.search(thread_id, "message")
             assert records.find_summary(key, input_digest="none") is None
-            assert records.preparation_refusal(thread_id, "", epoch=1, now=99.0, unused=3) is None
         assert not [one for one in sent if "FOR UPDATE" in one]

@@ -54,8 +54,6 @@ def fill(database: Database, thread_id: str, said: list[str]) -> None:
     key = key_of(thread_id, messages)
     records.begin(key, messages, now=1.0, **opening(strategy=said[-1]))
     records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", 1, 1, 1))
-    ahead = replace(key, attempt=-1)
-    records.claim_preparation(ahead, {"epoch": 0, "x": said[-1]}, now=1.0, until=9e9, unused=1, **opening())
     records.commit(key, replace(COMMITTED, detail=said[-1], summary=said[-1]), archived=messages[:200])
     assert records.search(thread_id, said[3])[0].message == messages[3]
 

@@ -3,36 +3,32 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.ahead.preparations import is_working_on
+from langgraph_compaction.nodes.ahead.preparations import Preparations, preparations_of
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
-from langgraph_compaction.nodes.text import sentences
-from langgraph_compaction.nodes.text.quoting import without_quotations
-from tests.fakes import ScriptedModel, StalledSummarizer, calls
+from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
     NEAR,
     SUMMARY,
     THREAD,
+    Asynchronous,
     Drive,
     agent,
     at_work,
@@ -55,6 +51,8 @@ REPLY = Reply(content=SUMMARY)
 OVER = said(filler(90, "over"), "over")
 BEYOND = said(filler(300, "beyond"), "beyond")
 """Inputs that reach the trigger, and the limit."""
+USED = [("prepared", "swapped"), ("committed", "")]
+"""Verdicts and reasons of a preparation and of the compaction that used it."""
 
 
 def told(chunks: Any) -> list[str]:
@@ -77,6 +75,22 @@ def stalled() -> Iterator[StalledSummarizer]:
         worker.join(60)
 
 
+async def after_near(go: Drive, summarizer: Any, given: Any = NEAR, **settings: Any) -> Any:
+    """Return a graph that has prepared what it could after this input."""
+    graph = agent(ScriptedModel(), summarizer, **{"summary_ahead": True, **settings})
+    await go.invoke(graph, given)
+    await ended()
+    return graph
+
+
+async def while_written(go: Drive, stalled: StalledSummarizer, **settings: Any) -> Any:
+    """Return a graph whose summary is being prepared."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True, **settings)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    return graph
+
+
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
@@ -89,10 +103,9 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert "Prepared a summary for thread 'thread': prepared ready" in caplog.text
     summarizer.reply = RuntimeError("nobody asks again")
     second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
+    assert (told(second), entries(graph)) == (["swapped"], USED)
     assert events(second, "PreparationEvent")[0]["seconds"] == round(ledger(graph)[0].duration_s or 0.0, 3)
     assert len(summarizer.requests) == 1
-    assert caplog.text.count("Running the LLM summary") == 1
     assert "no model is called" in caplog.text
     kept = [message.id for message in values(graph)["messages"]]
     assert kept[0].startswith("summary-")
@@ -103,71 +116,29 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any, caplog: pytest.
     assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
 
 
-async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The turn that compacts splits its own input into sentences, and no message that was searched ahead of it."""
-    read = list[str]()
-
-    def noted(text: str) -> str:
-        read.append(text)
-        return without_quotations(text)
-
-    monkeypatch.setattr(sentences, "without_quotations", noted)
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    old, new = (filler(words, uuid4().hex[:6]) for words in (60, 90))  # texts that no other test has read
-    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage(old, id="near")]})
-    await ended()
-    assert (entries(graph), read.count(old)) == ([("prepared", "ready")], 1)
-    await go.invoke(graph, said(new))
-    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
-    assert (read.count(old), read.count(new)) == (1, 1)
-
-
 async def test_nothing_is_prepared_that_would_not_fit_in_the_end(go: Drive) -> None:
     """After rounds so large that one more would reach the trigger again, right after the prepared compaction."""
-    summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, {"messages": [*rounds(2, 170), HumanMessage(filler(60, "near"), id="near")]})
-    await ended()
-    assert entries(graph) == []
-    await go.invoke(graph, OVER)
-    assert entries(graph) == [("committed", "")]
+    large = {"messages": [*rounds(2, 170), HumanMessage(filler(60, "near"), id="near")]}
+    assert entries(await after_near(go, ReplyingSummarizer(REPLY), large)) == []
 
 
-async def with_a_shortened_result(go: Drive) -> tuple[Any, ReplyingSummarizer]:
-    """Return a graph that has prepared a summary of a result to be shortened, and the graph's summarizer."""
-    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, dialogue_rounds_keep_min=4)
-    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
-    await go.invoke(graph, {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]})
-    await ended()
-    assert entries(graph) == [("prepared", "ready")]
-    return graph, summarizer
-
-
-async def test_a_prepared_summary_of_a_shortened_result_is_used(go: Drive) -> None:
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_summary_of_a_shortened_result_is_used_unless_the_result_has_changed(
+    go: Drive, *, changes: bool
+) -> None:
     """Where every round is protected, a result is shortened, and no message is removed."""
-    graph, summarizer = await with_a_shortened_result(go)
-    found = await go.stream(graph, OVER, stream_mode=MODES)
-    assert (told(found), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
-    assert len(summarizer.requests) == 1
-    kept = [
-        message.id for message in values(graph)["messages"] if not str(message.id).startswith(("summary", "lc_run"))
-    ]
-    assert kept[:4] == ["first", "call-message-1", "result-1", "done"]
-    assert kept[-2:] == ["near", "over"]
-
-
-@pytest.mark.parametrize("gone", [False, True])
-async def test_a_prepared_summary_of_a_result_that_has_changed_is_not_used(go: Drive, *, gone: bool) -> None:
-    """A result may have been replaced or removed since its summary was prepared."""
-    graph, _ = await with_a_shortened_result(go)
-    call, answer = values(graph)["messages"][1:3]
-    changed = answer.model_copy(update={"content": filler(520, "changed")})
-    since = [RemoveMessage(call.id), RemoveMessage(answer.id)] if gone else [changed]
-    graph.update_state(CONFIG, {"messages": since}, as_node="model")
-    found = await go.stream(graph, said(filler(620)) if gone else OVER, stream_mode=MODES)
-    assert told(found)[0] == "stale"
-    assert entries(graph)[0] == ("stale", "messages_changed")
+    summarizer = ReplyingSummarizer(Reply(content="<summary>file t1-0 was read</summary>"))
+    read = [*said("read", "first")["messages"], *tool_block(1, 520), AIMessage("done", id="done")]
+    given = {"messages": [*read, *rounds(2, 20), HumanMessage(filler(110, "near"), id="near")]}
+    graph = await after_near(go, summarizer, given, dialogue_rounds_keep_min=4)
+    assert entries(graph) == [("prepared", "ready")]
+    if changes:
+        changed = values(graph)["messages"][2].model_copy(update={"content": filler(520, "changed")})
+        graph.update_state(CONFIG, {"messages": [changed]}, as_node="model")
+    await go.invoke(graph, OVER)
+    assert entries(graph) == ([("stale", "messages_changed"), ("committed", "")] if changes else USED)
+    kept = [one.id for one in values(graph)["messages"] if not str(one.id).startswith(("summary", "lc_run"))]
+    assert changes or kept[:4] == ["first", "call-message-1", "result-1", "done"]
 
 
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
@@ -178,19 +149,17 @@ async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
     await go.invoke(world.graph, NEAR)
     await ended()
     await go.invoke(world.graph, OVER)
-    assert [(row.verdict, row.reason) for row in world.ledger] == [("prepared", "swapped"), ("committed", "")]
+    assert [(row.verdict, row.reason) for row in world.ledger] == USED
     assert len(summarizer.requests) == 1
 
 
 async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: StalledSummarizer) -> None:
     """In the soft zone nobody waits, and nobody is asked twice: the summary is used once it is there."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
+    graph = await while_written(go, stalled)
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert "waiting" in told(second)
     assert values(graph)["messages"][-1].text == "ok"
-    assert entries(graph) == [("prepared", "under_way")]
+    assert entries(graph) == []
     stalled.let_go.set()
     await ended()
     third = await go.stream(graph, said("go on"), stream_mode=MODES)
@@ -199,47 +168,64 @@ async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: 
 
 def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the summarizer go as soon as a turn waits for it."""
-    waited = use_prepared._slept
+    awaited = use_prepared._awaited
 
-    def pause(seconds: float) -> Any:
+    def joined(*given: Any) -> Any:
         stalled.let_go.set()
-        return waited(seconds)
+        return awaited(*given)
 
-    monkeypatch.setattr(use_prepared, "_slept", pause)
-
-
-async def waits_for_it(go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """Return a graph, and the stream of its turn that waits for the summary which is being prepared."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
-    answers_when_joined(stalled, monkeypatch)
-    return graph, await go.stream(graph, BEYOND, stream_mode=MODES)
+    monkeypatch.setattr(use_prepared, "_awaited", joined)
 
 
-async def test_over_the_limit_a_turn_waits_for_it(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the hard zone the summary that is on its way is joined, not asked for again."""
-    graph, second = await waits_for_it(go, stalled, monkeypatch)
-    assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
-    prepared, committed = ledger(graph)[:2]
-    assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
-    assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
-
-
-@pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
-async def test_who_asks_for_a_compaction_waits_for_it(
+@pytest.mark.parametrize(
+    "given",
+    [BEYOND, {"messages": [], "compaction_request": {"focus": None}}, said("/compact")],
+    ids=["limit", "request", "command"],
+)
+async def test_over_the_limit_or_if_a_person_asks_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
 ) -> None:
-    """A wish is not passed over, although the request fits: the summary that is on its way is joined."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True, triggers=[UsedRatio(ratio=0.8), Command()])
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
+    """The summary that is on its way is joined, not asked for again."""
+    graph = await while_written(go, stalled, triggers=[UsedRatio(ratio=0.8), Command()])
     answers_when_joined(stalled, monkeypatch)
     second = await go.stream(graph, given, stream_mode=MODES)
-    assert told(second)[:2] == ["joined", "swapped"]
-    assert (entries(graph), stalled.calls) == ([("prepared", "swapped"), ("committed", "")], 1)
+    assert told(second)[:2] == ["joined", "swapped"]  # after the limit the next one is prepared
+    assert entries(graph)[:2] == USED
+    assert sum(row.summary_calls or 0 for row in ledger(graph)[:2]) == 1
+
+
+async def test_a_turn_does_not_wait_longer_than_for_a_summary_of_its_own(go: Drive) -> None:
+    """Then the time for summaries is over, and a digest follows."""
+    let_go = threading.Event()
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_timeout_s=0.05)
+    preparations_of(records_of(graph).database).start((THREAD, ""), 0, lambda: let_go.wait(60) and None)
+    chunks = await go.stream(graph, {"messages": rounds(10)[:-1]}, stream_mode=MODES)
+    let_go.set()
+    (joined,) = events(chunks, "PreparationEvent")
+    assert (joined["state"], ledger(graph)[0].verdict) == ("joined", "degraded_deterministic")
+    assert 0.1 <= joined["seconds"] < 5
+
+
+async def test_a_turn_that_is_cancelled_while_it_waits_loses_no_summary(
+    stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn uses it."""
+    graph, waits, awaited = await while_written(Asynchronous(), stalled), asyncio.Event(), use_prepared._awaited
+
+    def joined(*given: Any) -> Any:
+        waits.set()
+        return awaited(*given)
+
+    monkeypatch.setattr(use_prepared, "_awaited", joined)
+    task = asyncio.create_task(graph.ainvoke(BEYOND, CONFIG))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    stalled.let_go.set()
+    await ended()
+    await graph.ainvoke(said("go on"), CONFIG)
+    assert (entries(graph)[:2], stalled.calls) == (USED, 1)
 
 
 def forget(graph: Any) -> None:
@@ -247,27 +233,17 @@ def forget(graph: Any) -> None:
     graph.update_state(CONFIG, {"messages": [HumanMessage(filler(50, "changed"), id="r-user-0")]}, as_node="model")
 
 
-def change_nothing(_: Any) -> None:
-    """Say nothing besides the input."""
-
-
 @pytest.mark.parametrize(
     ("given", "between", "reason"),
-    [
-        (OVER, forget, "messages_changed"),
-        (said(filler(750)), change_nothing, "does_not_fit"),
-    ],
+    [(OVER, forget, "messages_changed"), (said(filler(750)), lambda _: None, "does_not_fit")],
 )
 async def test_what_no_longer_holds_is_not_used(
     go: Drive, given: Any, between: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The turn then makes a summary of its own, and the ledger and the log say why."""
     caplog.set_level("INFO")
-    rule = Reply(content="<summary>The user wants all lengths in metric units, always in centimeters.</summary>")
-    summarizer = ReplyingSummarizer(rule)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = await after_near(go, summarizer)
     between(graph)
     second = await go.stream(graph, given, stream_mode=MODES)
     assert told(second)[0] == "stale"
@@ -276,136 +252,64 @@ async def test_what_no_longer_holds_is_not_used(
     assert f"The prepared summary of thread 'thread' is not used: {reason}" in caplog.text
 
 
+async def test_a_prepared_summary_that_the_gate_rejects_is_rejected_itself(go: Drive) -> None:
+    """It counts as paid for, and is not found again."""
+    long = Reply(content=f"<summary>{filler(60, 'ru0-')}</summary>")
+    graph = await after_near(go, ReplyingSummarizer(long))
+    await go.invoke(graph, said(filler(400)))
+    assert entries(graph)[:2] == [("rejected_insufficient", "over_ceiling")] * 2
+
+
 @pytest.mark.parametrize("wish", [{"focus": "the harbor"}, {"full": True}])
 async def test_a_wish_of_its_own_is_not_answered_with_what_was_prepared(go: Drive, wish: dict[str, Any]) -> None:
     """A focus, and a summary of everything, make another summary than the one that was prepared."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer)
     await asyncio.to_thread(CompactionThread(graph, CONFIG).compact, **wish)
-    assert [row.verdict for row in ledger(graph)][-1] == "committed"
-    assert len(summarizer.requests) == 2
+    assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
 
 
 async def test_switched_off_what_was_prepared_is_not_used(go: Drive) -> None:
     """The turn that compacts asks the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer)
     await go.invoke(graph, OVER, context={"summary_ahead": False})
     assert (len(summarizer.requests), ledger(graph)[-1].verdict) == (2, "committed")
-
-
-async def test_what_another_process_prepares_is_waited_for(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As long as that process runs, nobody is asked a second time."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await asyncio.to_thread(stalled.entered.wait, 60)
-    monkeypatch.setattr(use_prepared, "owner", lambda: "another process")
-    monkeypatch.setattr(use_prepared, "is_working_on", lambda _: False)
-    second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert "waiting" in told(second)
-    assert (entries(graph), stalled.calls) == ([("prepared", "under_way")], 1)
-
-
-async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
-    """The next compaction takes the next level, as after an attempt of its own that failed."""
-    graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
-    await go.invoke(graph, NEAR)
-    await ended()
-    second = await go.stream(graph, OVER, stream_mode=MODES)
-    assert told(second)[0] == "failed"
-    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
 async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
     summarizer = ReplyingSummarizer(ValueError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
-    await go.invoke(graph, NEAR)
-    await ended()
-    await go.invoke(graph, OVER)
-    first = standing(graph)
-    assert (len(summarizer.requests), first["last"]["verdict"]) == (1, "degraded_deterministic")
+    graph = await after_near(go, summarizer, summary_retries=0)
+    assert told(await go.stream(graph, OVER, stream_mode=MODES))[0] == "failed"
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+    assert len(summarizer.requests) == 1
 
 
-async def test_only_the_time_that_nobody_waited_is_told(
-    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The seconds that a turn waited for a preparation are not counted as saved."""
-    graph, second = await waits_for_it(go, stalled, monkeypatch)
-    joined, swapped = events(second, "PreparationEvent")[:2]
-    took = ledger(graph)[0].duration_s or 0.0
-    assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
+async def test_another_process_pays_for_a_summary_of_its_own(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows nothing of the preparation, which is stale in its own process from then on."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = await after_near(go, summarizer)
+    with monkeypatch.context() as other:
+        other.setattr(use_prepared, "preparations_of", lambda _: Preparations())
+        await go.invoke(graph, OVER)
+    assert (entries(graph), len(summarizer.requests)) == ([("prepared", "ready"), ("committed", "")], 2)
+    found = await go.stream(graph, said(filler(600)), stream_mode=MODES)
+    assert told(found)[0] == "stale"
+    assert [row.verdict for row in ledger(graph)[:3]] == ["stale", "committed", "committed"]
 
 
-@pytest.mark.parametrize(
-    ("last_look", "states"),
-    [(1, ["swapped"]), (2, ["joined", "swapped"]), (3, ["joined", "swapped"])],
-    ids=["before-it-waits", "after-its-first-pause", "after-its-second-pause"],
-)
-def test_a_summary_that_comes_right_before_a_look_at_its_worker_is_read(
-    stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, last_look: int, states: list[str]
-) -> None:
-    """When the worker thread has ended, the turn reads the result of the preparation before it continues."""
-    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
-    graph.invoke(NEAR, CONFIG)
-    assert stalled.entered.wait(60)
-    looks = count(1)
-
-    def look(compaction_id: str) -> bool:
-        if next(looks) == last_look:
-            stalled.let_go.set()
-            for worker in at_work():
-                worker.join(60)
-        return is_working_on(compaction_id)
-
-    monkeypatch.setattr(use_prepared, "is_working_on", look)
-    found = events(list(graph.stream(BEYOND, CONFIG, stream_mode=MODES)), "PreparationEvent")
-    assert ([event["state"] for event in found], found[-1]["seconds"] is None) == (states, False)
-
-
-async def test_a_preparation_that_may_not_begin_is_not_told(
-    go: Drive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too many were not used: the ledger has no row, and the stream no event; a debug message says why."""
-    caplog.set_level("DEBUG")
-    monkeypatch.setattr(prepare, "UNUSED", 1)
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    await go.invoke(graph, NEAR)
-    await ended()
+async def test_after_an_unused_summary_one_compaction_is_not_prepared(go: Drive) -> None:
+    """Nobody pays again and again for summaries that are not used."""
+    graph = await after_near(go, ReplyingSummarizer(REPLY))
     forget(graph)
-    again = await go.stream(graph, OVER, stream_mode=MODES)
-    assert told(again) == ["stale"]
-    for n in range(8):  # until another compaction is near, and due
-        assert told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES)) == []
+    states = told(await go.stream(graph, OVER, stream_mode=MODES))
+    for n in range(18):
+        states += told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES))
         await ended()
-    assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
-    assert "No summary is prepared for thread 'thread': unused" in caplog.text
-
-
-async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
-    go: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It begins again after each answer, because more messages may be old enough then."""
-
-    def nothing(*_: Any) -> Any:
-        return Finding("noop", "nothing_old_enough")
-        yield
-
-    monkeypatch.setattr(prepare, "choose_messages", nothing)
-    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
-    states = list[str]()
-    for given in (NEAR, said(filler(20, "a")), said(filler(20, "b"))):
-        states += told(await go.stream(graph, given, stream_mode=MODES))
-        await ended()
-    assert (states, ledger(graph)) == (["preparing"], [])
+    assert states[:3] == ["stale", "preparing", "swapped"]
+    assert [row.trigger for row in ledger(graph)[:5]] == ["ahead", "precheck", "precheck", "ahead", "precheck"]
 
 
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,14 +355,6 @@ class OnlyAsynchronous(ReplyingSummarizer):
         return super().summarize(request)
 
 
-async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
-    """Its connections belong to the loop of the run."""
-    graph = agent(ScriptedModel(), OnlyAsynchronous(REPLY), summary_ahead=True)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
-    assert entries(graph) == [("prepared", "ready")]
-
-
 async def write(_: Any) -> dict[str, Any]:
     """Write a summary, as the node of a graph."""
     await asyncio.sleep(0)
@@ -479,22 +375,20 @@ def compiled() -> Any:
     return builder.compile()
 
 
-@pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
+@pytest.mark.parametrize(
+    "summarizer", [OnlyAsynchronous(REPLY), compiled(), RunnableLambda(text)], ids=["own", "graph", "runnable"]
+)
 async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
-    """A graph and a runnable refuse a synchronous call by an error of their own."""
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
+    """Its connections belong to the loop. A graph and a runnable refuse a synchronous call by their own errors."""
+    graph = await after_near(Asynchronous(), summarizer)
     await graph.ainvoke(OVER, CONFIG)
-    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
+    assert entries(graph) == USED
 
 
 async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
     """It is not asked a second time, on the loop."""
     summarizer = ReplyingSummarizer(TypeError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
-    await graph.ainvoke(NEAR, CONFIG)
-    await ended()
+    graph = await after_near(Asynchronous(), summarizer, summary_retries=0)
     assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 1)
 
 
@@ -557,7 +451,6 @@ LIFE = """
 import sys, threading
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
-from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, rounds
 
@@ -575,30 +468,30 @@ with SQLAlchemySaver.from_url(f"sqlite:///{sys.argv[1]}") as saver:
 
 
 def test_a_process_ends_without_it(tmp_path: Path) -> None:
-    """A summary that is not ready does not keep its process alive; the next process gives it up, and compacts."""
+    """A summary that is not ready does not keep its process alive; the next process compacts without it."""
     file = tmp_path / "a.db"
     place = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", LIFE, str(file)], check=True, timeout=300, cwd=place)
     with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
         graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, checkpointer=saver)
-        assert entries(graph) == [("prepared", "under_way")]
         graph.invoke(OVER, CONFIG)
-        assert entries(graph) == [("abandoned", "no_summary"), ("committed", "")]
+        assert entries(graph) == [("committed", "")]
 
 
-async def test_a_summary_outlives_its_graph(own_url: str) -> None:
-    """It is in the database of the records: another graph finds it there, and asks nobody."""
-    broken = ReplyingSummarizer(RuntimeError("asked again"))
-    found: list[Any] = []
-    for summarizer, given in ((ReplyingSummarizer(REPLY), NEAR), (broken, OVER)):
-        with SQLAlchemySaver.from_url(own_url) as saver:
-            saver.setup()
-            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
-            await asyncio.to_thread(graph.invoke, given, CONFIG)
-            await ended()
-            found.append(entries(graph))
-    assert found == [[("prepared", "ready")], [("prepared", "swapped"), ("committed", "")]]
-    assert broken.requests == []
+@pytest.mark.parametrize(
+    ("name", "changed"), [("own", {}), ("another", {}), ("own", {"summary_prompt": "In short: {conversation}"})]
+)
+async def test_a_summary_outlives_its_graph(go: Drive, name: str, changed: dict[str, Any]) -> None:
+    """A server that builds the agent for each request finds it, if summarizer and prompt are the same."""
+    saver, first, second = InMemorySaver(), ReplyingSummarizer(REPLY), ReplyingSummarizer(REPLY)
+    second.name = name
+    with Database.open() as database:
+        shared: dict[str, Any] = {"checkpointer": saver, "database": database}
+        await after_near(go, first, **shared)
+        graph = await after_near(go, second, OVER, **shared, **changed)
+        same = name == "own" and not changed
+        assert entries(graph) == (USED if same else [("stale", "changed_settings"), ("committed", "")])
+        assert len(second.requests) == (0 if same else 1)
 
 
 async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
@@ -606,12 +499,9 @@ async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
     async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
         await saver.setup()
         summarizer = ReplyingSummarizer(REPLY)
-        graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
-        await graph.ainvoke(NEAR, CONFIG)
-        await ended()
+        graph = await after_near(Asynchronous(), summarizer, checkpointer=saver)
         await graph.ainvoke(OVER, CONFIG)
-        rows = await asyncio.to_thread(ledger, graph)
-        assert [(row.verdict, row.reason) for row in rows] == [("prepared", "swapped"), ("committed", "")]
+        assert await asyncio.to_thread(entries, graph) == USED
         assert len(summarizer.requests) == 1
 
 
@@ -633,28 +523,28 @@ def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str
 async def test_no_summary_is_prepared_where_enough_is_freed_without_one(go: Drive) -> None:
     """Neither the preparation nor the compaction that follows calls the summarizer."""
     summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, preset="typed_rules")
-    await go.invoke(graph, NEAR)
-    await ended()
+    graph = await after_near(go, summarizer, preset="typed_rules")
     assert entries(graph) == []
     await go.invoke(graph, OVER)
     assert (entries(graph), len(summarizer.requests)) == ([("committed", "")], 0)
 
 
-async def test_a_preparation_that_may_remove_nothing_is_no_failure(
-    go: Drive, caplog: pytest.LogCaptureFixture
+async def test_a_preparation_that_may_remove_nothing_begins_again(
+    go: Drive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first round of a thread nothing is old, so no model is called and no error is logged."""
+    """It costs nothing and is no failure; after the next answer more messages may be old enough."""
 
-    @tool
-    def look() -> str:
-        """Look."""
-        return "nothing"
+    def nothing(*_: Any) -> Any:
+        return Finding("noop", "nothing_old_enough")
+        yield
 
-    model = ScriptedModel(replies=[calls(("look", {})), "done"])
-    summarizer = ReplyingSummarizer(REPLY)
-    graph = agent(model, summarizer, tools=[look], summary_ahead=True)
-    chunks = await go.stream(graph, said(filler(765), "long"), stream_mode=MODES)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
+    with monkeypatch.context() as young:
+        young.setattr(prepare, "choose_messages", nothing)
+        assert told(await go.stream(graph, NEAR, stream_mode=MODES)) == ["preparing"]
+        await ended()
+    assert entries(graph) == []
+    assert told(await go.stream(graph, said(filler(20)), stream_mode=MODES)) == ["preparing"]
     await ended()
-    assert (told(chunks), entries(graph), summarizer.requests) == (["preparing"], [], [])
+    assert entries(graph) == [("prepared", "ready")]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -217,13 +217,13 @@ async def test_the_wait_for_a_summary_that_is_being_prepared_is_measured(
     go: Drive, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, *, ready: bool
 ) -> None:
     """Whether the summary was there in the end, too."""
-    stalled, slept = StalledSummarizer(), use_prepared._slept
+    stalled, awaited = StalledSummarizer(), use_prepared._awaited
 
-    def pause(seconds: float) -> Any:
+    def joined(*given: Any) -> Any:
         stalled.let_go.set()  # the turn waits
-        return slept(seconds)
+        return awaited(*given)
 
-    monkeypatch.setattr(use_prepared, "_slept", pause)
+    monkeypatch.setattr(use_prepared, "_awaited", joined)
     if not ready:
         stalled.reply = RuntimeError("down")
     graph = harness.agent(ScriptedModel(), stalled, summary_ahead=True)

@@ -16,10 +16,7 @@ from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.node_context import Body, NodeContext
 
 BRANCH, TASKS = "branch:to:", "__pregel_tasks"
-WRITES = (
-    *("begin", "record_summary", "commit", "close", "note", "archive", "abandon_open"),
-    *("claim_preparation", "finish_preparation", "settle_preparation"),
-)
+WRITES = ("begin", "record_summary", "commit", "close", "note", "archive", "abandon_open", "settle_preparation")
 
 
 class Fuse:

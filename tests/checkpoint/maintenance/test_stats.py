@@ -1,9 +1,14 @@
 from dataclasses import replace
 from uuid import uuid4
 
+import pytest
+import sqlalchemy as sa
+
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, READY
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
@@ -20,7 +25,8 @@ def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
         begin(CompactionRecords(saver.database), names[2])
         one_by_one = [one for name in names for one in saver.stats(name)]
         with statements(saver.database) as texts:
-            assert saver.stats() == [replace(one, unshared_message_bytes=None) for one in one_by_one]
+            found = saver.stats()
+        assert found == [replace(one, unshared_message_bytes=None) for one in one_by_one]
         assert sum(text.startswith("SELECT") for text in texts) == 1
         few, large, _ = one_by_one
         assert few.message_bytes < large.message_bytes
@@ -28,27 +34,37 @@ def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
         assert large.unshared_message_bytes is not None
         assert large.unshared_message_bytes > large.message_bytes > 400
         assert (one_by_one[2].snapshots, one_by_one[2].compactions) == (1, 1)
-        assert saver.threads() == names
+        with statements(saver.database) as texts:
+            assert saver.threads() == names
+        assert sum(text.startswith("SELECT") for text in texts) == 1
         assert saver.stats("missing") == []
 
 
 def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
-    """A compaction with a prepared summary is one; a preparation under way is neither used nor unused."""
+    """A compaction with a prepared summary is one."""
     with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         records, name = CompactionRecords(saver.database), f"thread-{uuid4()}"
-        keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(3)]
-
-        def claim(key: AttemptKey) -> None:
-            given = opening(trigger=PREPARING)
-            assert records.claim_preparation(key, {"epoch": 0}, now=10.0, until=99.0, unused=9, **given) is None
-
-        claim(keys[0])
+        keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(2)]
+        for key in keys:
+            ready = Outcome(verdict=PREPARED, reason=READY, now=10.0)
+            records.note(key, ready, **opening(trigger=PREPARING))
         begin(records, name)
         records.commit(key_of(name, talk(5)), COMMITTED, archived=[], used=keys[0].compaction_id)
-        claim(keys[1])
-        records.settle_preparation(name, "", keys[1].compaction_id, verdict="stale", reason="x", now=12.0)
-        claim(keys[2])
         (found,) = saver.stats(name)
-        assert (found.compactions, found.preparations) == (1, 3)
-        assert (found.preparations_used, found.preparations_unused) == (1, 1)
+        assert (found.compactions, found.preparations, found.preparations_used) == (1, 2, 1)
+
+
+def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
+    """If the counter of a thread's messages is too low, `stats` and `prune` raise an error and change nothing."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        config = Steps(saver, "t").put({"messages": talk(3)})
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.thread).values(next_seq=2))
+        for call in (lambda: saver.stats("t"), lambda: saver.prune(["t"])):
+            with pytest.raises(RowError, match="it refers to a message that never existed"):
+                call()
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.thread).values(next_seq=3))
+        assert saver.get_tuple(config) is not None

@@ -1,5 +1,6 @@
 """What a process remembers about the threads that it prepares summaries for, and when a preparation begins."""
 
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -7,33 +8,29 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes.ahead import preparations
-from langgraph_compaction.nodes.ahead.preparations import USUAL_S, Preparations, is_working_on, working_on
-from langgraph_compaction.nodes.ahead.prepare import _growth, _lead, _OffLoop
+from langgraph_compaction.nodes.ahead.preparations import Preparations, preparations_of
+from langgraph_compaction.nodes.ahead.prepare import _is_due, _OffLoop
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
-from tests.graph.harness import WORDS, filler
+from tests.graph.harness import WORDS, at_work, filler
 from tests.histories import asks, result
+from tests.kill.children import exit_code
 
-STEP = 14
-"""Tokens of a result of five words and of a call."""
-
-
-def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pace of the thread that has not answered for the longest time is forgotten."""
-    monkeypatch.setattr(preparations, "REMEMBERED", 2)
-    known = Preparations()
-    assert [known.pace((name, "")) is None for name in ("a", "b", "a", "c")] == [True, True, False, True]
-    assert known.pace(("a", "")) is not None
-    assert known.pace(("b", "")) is None
+ONE, OTHER = ("a", ""), ("b", "")
+PAID: Any = object()
+"""Stands for a choice whose summary is recorded."""
 
 
-def lead(messages: list[AnyMessage], *, usual_s: float = 20.0, pace: float | None = None) -> int:
+def lead(messages: list[AnyMessage]) -> int:
     """Return how many tokens before a trigger of 1,000 a preparation begins; a message costs its words and 4 more."""
-    meter = SimpleNamespace(scaled=lambda tokens: tokens)
     context: Any = SimpleNamespace(
-        messages=messages, sizes=SimpleNamespace(trigger=1_000), counter=WORDS, meter=meter
+        messages=messages,
+        sizes=SimpleNamespace(trigger=1_000, aim=0),
+        counter=WORDS,
+        meter=SimpleNamespace(scaled=lambda tokens: tokens),
     )
-    return _lead(context, _growth(context), usual_s, pace)
+    return next(1_000 - size for size in range(1_000) if _is_due(context, size))
 
 
 def talk(*tokens: int) -> list[AnyMessage]:
@@ -42,28 +39,17 @@ def talk(*tokens: int) -> list[AnyMessage]:
     return [one for size in sizes for one in (HumanMessage(filler(size - 4)), AIMessage("ok"))]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "expected"), [((90, 40, 30), 40), ((90, 30, 40), 40), ((10,), 10), ((9,), 10), ((400,), 250)]
-)
+@pytest.mark.parametrize("tokens", [(90, 40, 30), (90, 30, 40), (40,)])
 def test_a_preparation_begins_as_far_from_the_trigger_as_the_larger_of_the_last_two_rounds(
-    tokens: tuple[int, ...], expected: int
+    tokens: tuple[int, ...],
 ) -> None:
-    """But not nearer than a hundredth of the trigger, and not farther than a quarter."""
-    assert lead(talk(*tokens)) == expected
+    """One more round may then reach the trigger."""
+    assert lead(talk(*tokens)) == 40
 
 
-@pytest.mark.parametrize(("pace", "steps"), [(None, 1), (10.0, 3), (11.0, 3), (20.0, 2), (2.0, 8), (1.0, 8)])
-def test_in_a_loop_of_tool_calls_it_begins_as_many_steps_ahead_as_the_summary_takes(
-    pace: float | None, steps: int
-) -> None:
-    """One step more than fit into the usual time, and eight at most; a step is a result and the next call."""
-    loop = [HumanMessage(filler(100)), asks("a"), result("a", filler(5)), asks("b")]
-    assert lead(loop, pace=pace) == steps * STEP
-
-
-@pytest.mark.parametrize(("words", "expected"), [((90, 50, 30), 59), ((90, 30, 50), 66), ((30, 50, 90), 106)])
-def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...], expected: int) -> None:
-    """A step consists of a result, which takes 4 tokens plus its number of words, and the next call.
+@pytest.mark.parametrize(("words", "step"), [((90, 50, 30), 59), ((90, 30, 50), 66), ((30, 50, 90), 106)])
+def test_in_a_loop_of_tool_calls_it_begins_four_steps_ahead(words: tuple[int, ...], step: int) -> None:
+    """A step is as large as the larger of the last two: a result, 4 tokens and its words, and the next call.
 
     The last call takes 12 tokens, and every other call takes 5 tokens.
     """
@@ -71,7 +57,7 @@ def test_a_step_is_as_large_as_the_larger_of_the_last_two(words: tuple[int, ...]
     for number, size in enumerate(words):
         loop += [result(f"call-{number}", filler(size)), asks(f"call-{number + 1}")]
     loop[-1].content = filler(7)
-    assert lead(loop) == expected
+    assert lead(loop) == 4 * step
 
 
 def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_preparation() -> None:
@@ -92,55 +78,70 @@ def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_prepa
         _OffLoop(summarizer, loop).summarize(request)
 
 
-def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> None:
-    """Start a preparation and wait for its end."""
-    known.start(place, work, epoch)
-    for one in threading.enumerate():
-        if one.name == "compaction-ahead":
-            one.join(60)
+def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> Any:
+    """Start a preparation, wait for its end, and return what is known of it."""
+    known.start(place, epoch, work)
+    for worker in at_work():
+        worker.join(60)
+    return known.find(place)
 
 
-def test_a_thread_has_one_preparation_for_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a preparation works, no other begins for its thread, and no more begin than may work at once."""
+def test_a_thread_has_one_preparation_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one works, no other begins for its thread, and no more begin than may work at once."""
     monkeypatch.setattr(preparations, "MOST_AT_ONCE", 1)
-    known, go_on, one, other = Preparations(), threading.Event(), ("a", ""), ("b", "")
-    assert known.may_start(one, 0)
-    known.start(one, lambda: go_on.wait(60), 0)
-    (worker,) = [each for each in threading.enumerate() if each.name == "compaction-ahead"]
+    known, go_on = Preparations(), threading.Event()
+    assert known.may_start(ONE, 0)
+    known.start(ONE, 0, lambda: go_on.wait(60) and None)
+    (worker,) = at_work()
     assert worker.daemon
-    assert [known.may_start(*each) for each in ((one, 0), (one, 1), (other, 0))] == [False] * 3
+    assert [known.may_start(*each) for each in ((ONE, 0), (ONE, 9), (OTHER, 0))] == [False] * 3
+    monkeypatch.setattr(preparations, "MOST_AT_ONCE", 2)
+    assert [known.may_start(*each) for each in ((ONE, 9), (OTHER, 0))] == [False, True]
     go_on.set()
     worker.join(60)
-    assert [known.may_start(*each) for each in ((one, 0), (one, 1), (other, 0))] == [False, True, True]
-    monkeypatch.setattr(preparations, "MOST_AT_ONCE", 2)
-    go_on.clear()
-    known.start(one, lambda: go_on.wait(60), 1)
-    assert [known.may_start(*each) for each in ((one, 2), (other, 0))] == [False, True]
-    go_on.set()
 
 
-def test_a_preparation_that_finds_nothing_may_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Only a preparation that found nothing may be repeated before the next commit; a failed one is logged."""
-    known, place = Preparations(), ("a", "")
+def test_the_more_are_not_used_the_rarer_they_begin() -> None:
+    """One that is used makes the next one possible at the next commit."""
+    known = Preparations()
 
-    def failing() -> bool:
+    def earliest(epoch: int, *, used: bool) -> int:
+        done(known, ONE, lambda: PAID, epoch).unused *= not used
+        return next(after for after in range(99) if known.may_start(ONE, after)) - epoch
+
+    assert [earliest(0, used=False), earliest(2, used=False), earliest(6, used=False)] == [2, 4, 8]
+    assert [earliest(14, used=True), earliest(15, used=True), earliest(16, used=False)] == [1, 1, 2]
+
+
+def test_what_finds_nothing_to_summarize_may_begin_again(caplog: pytest.LogCaptureFixture) -> None:
+    """It has cost nothing; after an error, which is logged, another one begins as after an unused summary."""
+    known = Preparations()
+
+    def failing() -> None:
         raise ValueError("no database")
 
-    assert (known.usual_s, known.is_promising(place)) == (USUAL_S, True)
-    done(known, place, lambda: False, 0)
-    assert (known.usual_s, known.is_promising(place), known.may_start(place, 0)) == (USUAL_S, False, True)
-    done(known, place, lambda: True, 0)
-    assert 1 <= known.usual_s < USUAL_S
-    assert (known.is_promising(place), known.may_start(place, 0)) == (True, False)
-    assert "could not be prepared" not in caplog.text
-    done(known, place, failing, 1)
+    assert done(known, ONE, lambda: None, 0) is None
+    assert (known.may_start(ONE, 0), caplog.text) == (True, "")
+    assert done(known, ONE, failing, 0).result.result() is None
+    assert [known.may_start(ONE, epoch) for epoch in (0, 1, 2)] == [False, False, True]
     assert "A summary could not be prepared for thread 'a'" in caplog.text
-    assert (known.is_promising(place), known.may_start(place, 1), known.may_start(place, 2)) == (True, False, True)
+    failed = known.find(ONE)
+    assert done(known, ONE, lambda: None, 2) is failed
 
 
-def test_turns_know_which_preparation_this_process_works_on() -> None:
-    """A preparation counts as worked on until its work ends, also if the work raises."""
-    with pytest.raises(ValueError, match="no"), working_on("one"):  # noqa: PT012 - what is known inside is tested
-        assert (is_working_on("one"), is_working_on("two")) == (True, False)
-        raise ValueError("no")
-    assert not is_working_on("one")
+def test_the_threads_that_were_prepared_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread whose last preparation began the longest ago is forgotten."""
+    monkeypatch.setattr(preparations, "REMEMBERED", 1)
+    known = Preparations()
+    done(known, ONE, lambda: PAID, 0)
+    done(known, OTHER, lambda: PAID, 0)
+    assert (known.find(ONE), known.find(OTHER) is None) == (None, False)
+
+
+def test_a_forked_process_waits_for_no_preparation_of_its_parent() -> None:
+    """The fork has none of the OS threads that work on them."""
+    with Database.open() as database:
+        known, go_on = preparations_of(database), threading.Event()
+        known.start(ONE, 0, lambda: go_on.wait(60) and None)
+        assert exit_code(lambda: sys.exit(preparations_of(database).find(ONE) is not None)) == 0
+        go_on.set()
