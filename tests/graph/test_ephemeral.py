@@ -50,6 +50,17 @@ def pages(model: ScriptedModel, number: int) -> list[str]:
     return [message.text.split()[0] for message in model.received[number] if message.type == "tool"]
 
 
+async def test_a_pinned_result_stays(go: Drive) -> None:
+    """However many newer ones there are."""
+    model = ScriptedModel(replies=[calls(("look", {})), "done", calls(("look", {}), start=2), "done"])
+    graph = agent(model, tools=[looking(1)])
+    await go.invoke(graph, said("go"))
+    (page,) = (message for message in values(graph)["messages"] if message.type == "tool")
+    CompactionThread(graph, CONFIG).pin(message_id=page.id)
+    await go.invoke(graph, said("again"))
+    assert pages(model, -1) == ["page1-0", "page2-0"]
+
+
 async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
     """Each time a compaction of its own, without a summary; the line names the handle, the transcript has it all."""
     graph = agent(looks(3), tools=[looking(1)])

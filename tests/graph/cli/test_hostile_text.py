@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.cli.main import COMMANDS, app, run
+from langgraph_compaction.graph.cli.output import Output
 from langgraph_compaction.graph.control_characters import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.replaying import READ, rounds, written
@@ -134,6 +135,21 @@ def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.
     said = capsys.readouterr().err
     assert "ValueError" in said
     assert FORBIDDEN.findall(said) == []
+
+
+def test_a_console_prints_no_markup_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is printed on it, as text or as a part of something else."""
+    from rich.table import Table  # noqa: PLC0415 - of this test alone
+    from rich.text import Text  # noqa: PLC0415 - the same
+
+    table = Table(title=EVIL)
+    table.add_column(EVIL)
+    table.add_row(EVIL)
+    for one in (EVIL, Text(EVIL), table):
+        Output().print(one, width=200)
+    said = capsys.readouterr().out
+    assert FORBIDDEN.findall(said) == []
+    assert said.count("[bold red]markup[/]") >= 3
 
 
 @pytest.mark.parametrize(
