@@ -242,6 +242,7 @@ CHINESE = "用户要求修复登录。助手改动了文件！然后"
         (SAID, {"characters": 45}, "The user asked for a fix. The tests were red."),
         (SAID, {"characters": 44}, "The user asked for a fix."),
         (SAID, {"characters": 3}, "The"),
+        ("Yes. It was a long way to the harbor.", {"characters": 20}, "Yes. It was a long w"),
         (SAID, {"tokens": 17}, SAID),
         (SAID, {"tokens": 9}, "The user asked for a fix."),
         (SAID, {"tokens": 2}, "The user"),

@@ -222,3 +222,11 @@ def test_the_limit_rises_with_the_window_in_the_settings(
     assert low.limit <= high.limit
     of_model = sizes_of(settings_of(preset, own), window=own, fixed=0, max_tokens=tokens)
     assert low.limit == min(windows[0], of_model.limit)
+
+
+def test_of_several_triggers_the_lowest_counts() -> None:
+    """Also for what the automatic reserve leaves above it; reserved tokens are of the window whatever the base."""
+    found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)
+    assert (found.trigger, found.reserve) == (60_000, 12_500)
+    reserving = CompactionSettings(preset="reserve_tokens")
+    assert sizes_of(reserving, window=200_000, fixed=0, max_tokens=10_001).trigger == 183_617
