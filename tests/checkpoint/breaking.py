@@ -26,15 +26,6 @@ SESSIONS = {
         "WHERE db = database() AND id <> connection_id() AND command <> 'Killed'"
     ),
 }
-WAITING = {
-    "postgresql": sa.text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ),
-    "mysql": sa.text(
-        "SELECT count(*) FROM information_schema.innodb_trx AS trx JOIN information_schema.processlist AS session "
-        "ON session.id = trx.trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND db = database()"
-    ),
-}
 END = {
     "postgresql": sa.text("SELECT pg_terminate_backend(:session)"),
     "mysql": sa.text("KILL :session"),
@@ -78,14 +69,6 @@ class Server:
         """End the session of a driver's connection, and let the driver find out now."""
         self.cut(connection)
         connection.cursor().execute("SELECT 1")
-
-    def wait_for_waiter(self) -> None:
-        """Wait until some session waits for a lock."""
-        deadline = time.monotonic() + PATIENCE_S
-        with self.engine.connect() as conn:
-            while not conn.execute(WAITING[self.kind]).scalar_one():
-                assert time.monotonic() < deadline, "no session waits for a lock"
-                time.sleep(0.002)
 
 
 def refusal(error: Callable[[], Exception]) -> Harm:

@@ -1,9 +1,6 @@
 import multiprocessing
-import random
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count, repeat
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,7 +10,6 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
-from tests.checkpoint.processes import forks
 from tests.conftest import server_database
 from tests.full import FULL
 
@@ -158,58 +154,3 @@ def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
     kind, error = REFUSALS[refused]
     with server_database(kind) as url:
         check_harm_is_mended(url, refusal(error), every=4)
-
-
-def live(saver: Any, author: int, left: Any) -> int:
-    """Write to a thread of its own and to the one of all, and read, until no cut is left; give the rounds."""
-    for number in count(1):
-        put(saver, f"of {author}", number, author)
-        write(saver, f"of {author}", number, author)
-        put(saver, "of all", number, author)
-        head = saver.get_tuple(config_of(f"of {author}"))
-        assert head.checkpoint["channel_values"] == values_of(author, number)
-        if number >= ROUNDS and left.value <= 0:
-            return number
-    raise AssertionError
-
-
-def work(url: str, authors: range, left: Any, rounds: Any) -> None:
-    """Let some authors live in one process, on one saver."""
-    with SQLAlchemySaver.from_url(url) as saver, ThreadPoolExecutor(len(authors)) as pool:
-        for author, lived in zip(authors, pool.map(live, repeat(saver), authors, repeat(left)), strict=False):
-            rounds[author] = lived
-
-
-@forks
-@pytest.mark.parametrize(("kind", "processes", "threads", "cuts"), [("postgresql", 4, 4, 40), ("mariadb", 2, 3, 15)])
-def test_many_workers_lose_nothing_while_connections_are_cut(
-    kind: str, processes: int, threads: int, cuts: int
-) -> None:
-    """A server ends random sessions of many workers: no call fails, and all that came back is there."""
-    authors = range(processes * threads)
-    with server_database(kind) as url:
-        server = Server(url)
-        with SQLAlchemySaver.from_url(url) as saver:
-            saver.setup()
-        left, rounds = FORKED.Value("i", cuts), FORKED.Array("i", len(authors))
-        shares = [authors[first : first + threads] for first in authors[::threads]]
-        children = [FORKED.Process(target=work, args=(url, share, left, rounds)) for share in shares]
-        for child in children:
-            child.start()
-        while any(child.is_alive() for child in children):
-            if sessions := server.sessions():
-                server.end(random.choice(sessions))  # noqa: S311 - any of them
-                left.value -= 1
-            time.sleep(PAUSE_S)
-        assert [child.exitcode for child in children] == [0] * processes
-        assert min(rounds) >= ROUNDS
-        with SQLAlchemySaver.from_url(url) as saver:
-            of_all = seen(saver, "of all")
-            for author, lived in zip(authors, rounds, strict=True):
-                own = seen(saver, f"of {author}")
-                assert sorted(own) == [id_of(number, author) for number in range(1, lived + 1)]
-                for number in range(1, lived + 1):
-                    assert own[id_of(number, author)][0] == values_of(author, number)
-                    assert len(own[id_of(number, author)][3]) == 3
-                    assert of_all.pop(id_of(number, author))[0] == values_of(author, number)
-            assert of_all == {}

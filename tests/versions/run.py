@@ -6,53 +6,26 @@ constraints, `pinned` what constraints.txt says, each into an environment of its
 has the wanted Python); `types` runs both type checkers in .venv for every supported version of Python.
 
 `--python` names versions of Python such as `3.12,3.13`, or `every` for all that are found on PATH and in pyenv's
-folder; without it, the tests run on the Python that runs this file. Prints a table at the end. Exits with 1 if a
+folder; without it, the tests run on the Python that runs this file. Prints how each part ended. Exits with 1 if a
 part fails, after the others. Needs no package.
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree as ET
 
 ROOT: Final = Path(__file__).parents[2]
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MADE: Final = ROOT / ".make"
+PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 KINDS: Final = ("oldest", "pinned", "newest", "types")
 NOT_BUILT: Final = shutil.ignore_patterns(".*", "build", "*.egg-info", "benchmarks", "docs", "notebooks", "tests")
-SHOWN: Final = (
-    "langgraph",
-    "langgraph-checkpoint",
-    "langchain-core",
-    "langchain",
-    "langchain-openai",
-    "sqlalchemy",
-    "tenacity",
-    "pydantic",
-)
-COUNT: Final = """
-from importlib.metadata import requires
-from packaging.requirements import Requirement
-found, waiting = set(), ["langgraph-compaction"]
-while waiting:
-    name = waiting.pop().lower().replace("_", "-")
-    if name not in found:
-        found.add(name)
-        needed = map(Requirement, requires(name) or ())
-        waiting += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
-print(len(found))
-"""
-"""Prints how many packages an installation without extras is, this one among them."""
 USABLE: Final = "import ensurepip, sqlite3, ssl, venv, platform; print(platform.python_version())"
 """Prints the version of a Python that can make an environment; a shim of pyenv for another version ends with 127."""
 PYTHONS: Final = tuple(
@@ -74,7 +47,7 @@ TESTS: Final = (
     "tests/checkpoint/contract/test_graphs.py",
     "tests/checkpoint/messages/test_allowed_types.py",
 )
-"""Turns at every door, the event loop, spans and the checkpointer: what touches the packages above."""
+"""Turns at every door, the event loop, spans and the checkpointer: what touches the packages that may vary."""
 
 
 def floors() -> Iterator[str]:
@@ -83,16 +56,6 @@ def floors() -> Iterator[str]:
     for requirement in sorted({each for group in groups for each in group}):
         if found := re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\d.]+)", requirement):
             yield f"{found[1]}=={found[2]}"
-
-
-def run(*command: str | Path) -> None:
-    """Run a command in the project's folder; raise `CalledProcessError` where it fails."""
-    subprocess.run(command, cwd=ROOT, check=True)
-
-
-def said(*command: str | Path) -> str:
-    """Return what a command prints."""
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def candidates(python: str) -> Iterator[Path]:
@@ -116,134 +79,65 @@ def interpreter(python: str) -> Path | None:
     return None
 
 
-def place(kind: str, python: str) -> Path:
-    """Return the folder of the environment for these versions on this Python."""
-    usual = ROOT / ".venv"
-    if kind == "pinned" and (usual / "bin" / f"python{python}").exists():
-        return usual
-    return ROOT / f".venv-{kind}-{python}"
-
-
-def install(kind: str, python: str) -> None:
+def install(kind: str, python: str, folder: Path) -> None:
     """Make an environment anew, with the project, its extras and the tests' own packages."""
-    options: list[str | Path] = []
+    options: list[str | Path] = ["-c", "constraints.txt"] if kind == "pinned" else []
     if kind == "oldest":
-        (MADE / "oldest.txt").write_text("\n".join(floors()))
-        options = ["-c", MADE / "oldest.txt"]
-    elif kind == "pinned":
-        options = ["-c", "constraints.txt"]
+        (made := ROOT / ".make").mkdir(exist_ok=True)
+        (made / "oldest.txt").write_text("\n".join(floors()))
+        options = ["-c", made / "oldest.txt"]
     found = interpreter(python)
     if found is None:
         raise FileNotFoundError(f"no Python {python} that can make an environment is on PATH or in pyenv's folder")
-    folder = place(kind, python)
     shutil.rmtree(folder, ignore_errors=True)
-    run(found, "-m", "venv", "--upgrade-deps", folder)
+    subprocess.run([found, "-m", "venv", "--upgrade-deps", folder], check=True)
     pip = (folder / "bin/pip", "--disable-pip-version-check", "install", "-q")
     with tempfile.TemporaryDirectory() as copy:  # setuptools builds in the source folder: two at once would mix there
         source = shutil.copytree(ROOT, Path(copy) / "source", ignore=NOT_BUILT)
         run(*pip, f"{source}[{','.join(EXTRAS)}]", "--group", "test-versions", *options)
 
 
-def test(kind: str, python: str) -> dict[str, Any]:
-    """Install an environment, run the tests in it, and return what the row says of them."""
-    MADE.mkdir(exist_ok=True)
-    folder = place(kind, python)
-    if folder != ROOT / ".venv":
-        install(kind, python)
-    listed = json.loads(said(folder / "bin/pip", "--disable-pip-version-check", "list", "--format=json"))
-    versions = {each["name"].lower(): each["version"] for each in listed}
-    shown = {each: versions[each] for each in SHOWN}
-    show(f"{kind}, Python {python}: {', '.join(map(' '.join, shown.items()))}")
-    results = MADE / f"versions-{kind}-{python}.xml"
-    results.unlink(missing_ok=True)
-    command = [folder / "bin/pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={results}", *TESTS]
-    done = subprocess.run(command, cwd=ROOT, check=False)
-    if not results.exists():  # it was killed, or could not collect the tests
-        done.check_returncode()
-    release = said(folder / "bin/python", "-c", "import platform; print(platform.python_version())").strip()
-    packages = int(said(folder / "bin/python", "-c", COUNT))
-    found = {"release": release, "versions": shown, "packages": packages, **counts(results)}
-    return {**found, "ok": done.returncode == 0}
+def run(*command: str | Path) -> None:
+    """Run a command in the project's folder; raise `CalledProcessError` where it fails."""
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
-def counts(results: Path) -> dict[str, int]:
-    """Return how many tests passed, failed and were skipped, from the file that pytest writes when it has run."""
-    [suite] = ET.parse(results).getroot().iter("testsuite")  # noqa: S314 - our own file
-    of = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
-    failed = of["failures"] + of["errors"]
-    return {"passed": of["tests"] - failed - of["skipped"], "failed": failed, "skipped": of["skipped"]}
+def test(kind: str, python: str) -> None:
+    """Run the tests in an environment with these versions."""
+    folder = ROOT / ".venv"
+    if kind != "pinned" or not (folder / "bin" / f"python{python}").exists():
+        install(kind, python, folder := ROOT / f".venv-{kind}-{python}")
+    run(folder / "bin/pip", "--disable-pip-version-check", "list")
+    run(folder / "bin/pytest", "-q", "-p", "no:cacheprovider", *TESTS)
 
 
-def check(python: str) -> dict[str, Any]:
-    """Run both type checkers for a version of Python and return what the row says of them."""
-    bin_ = ROOT / ".venv" / "bin"
-    failed = [
-        name
-        for name, option in (("mypy", "--python-version"), ("pyright", "--pythonversion"))
-        if subprocess.run([bin_ / name, option, python], cwd=ROOT, check=False).returncode
-    ]
-    return {"failed_checkers": failed, "ok": not failed}
-
-
-def cells(kinds: Iterable[str], pythons: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the kind of versions and the Python version of each cell to run.
-
-    The type checkers take every Python version, because they do not need that Python installed.
-    """
-    chosen = list(pythons)
-    for kind in kinds:
-        for python in PYTHONS if kind == "types" else chosen:
-            yield kind, python
-
-
-def row(kind: str, python: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the row of a part; a command that fails is a result, too."""
-    began = time.monotonic()
-    try:
-        found = work()
-    except (subprocess.CalledProcessError, OSError) as error:
-        show(f"{kind}, Python {python}: {error}")
-        found = {"error": type(error).__name__, "ok": False}
-    return {"kind": kind, "python": python, **found, "seconds": round(time.monotonic() - began)}
-
-
-def cell(row: Mapping[str, Any] | None) -> str:
-    """Return the text of a cell of the table: how many tests passed and failed, or whether the type checkers did."""
-    if row is None:
-        return ""
-    if "passed" in row:
-        return f"{row['passed']} passed" + (f", {row['failed']} failed" if row["failed"] else "")
-    return "passed" if row["ok"] else "failed"
-
-
-def table(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table of these rows."""
-    found = {(row["kind"], row["python"]): row for row in rows}
-    yield f"| Python | {' | '.join(KINDS)} |"
-    yield f"|---{'|---' * len(KINDS)}|"
-    for python in PYTHONS:
-        yield f"| {python} | {' | '.join(cell(found.get((kind, python))) for kind in KINDS)} |"
-
-
-def show(line: str) -> None:
-    """Print a line at once, before the lines of the next process."""
-    print(line, flush=True)  # noqa: T201 - a command's output
+def check(python: str) -> None:
+    """Run both type checkers for a version of Python."""
+    for name, option in (("mypy", "--python-version"), ("pyright", "--pythonversion")):
+        run(ROOT / ".venv" / "bin" / name, option, python)
 
 
 def main(arguments: list[str]) -> int:
-    """Run what was chosen and print the table; 1 if a part failed."""
+    """Run what was chosen and print how it ended; 1 if a part failed."""
     parser = argparse.ArgumentParser(description="Runs a part of the tests with several versions.")
     parser.add_argument("kinds", nargs="+", choices=KINDS)
     parser.add_argument("--python", default=THIS, help="versions with commas between, or `every`")
     options = parser.parse_args(arguments)
     every = options.python == "every"
     pythons = [each for each in PYTHONS if interpreter(each)] if every else options.python.split(",")
-    rows = list[dict[str, Any]]()
-    for kind, python in cells(options.kinds, pythons):
-        rows.append(row(kind, python, lambda: check(python) if kind == "types" else test(kind, python)))  # noqa: B023 - called at once
-    for line in table(rows):
-        show(line)
-    return int(not all(each["ok"] for each in rows))
+    ended = list[str]()
+    failed = False
+    for kind in options.kinds:  # the type checkers need no Python but this one
+        for python in PYTHONS if kind == "types" else pythons:
+            try:
+                check(python) if kind == "types" else test(kind, python)
+            except (subprocess.CalledProcessError, OSError) as error:
+                failed = True
+                ended.append(f"{kind}, Python {python}: {error}")
+            else:
+                ended.append(f"{kind}, Python {python}: passed")
+    print("\n".join(ended), flush=True)  # noqa: T201 - a command's output
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Threads whose channel versions come from other savers go on as they would have there."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from langgraph_compaction.checkpoint.checkpoints.checkpoint_store import next_ve
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
 from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.graph.offline_edit import newest, rewrite
-from tests.conftest import server_database
-from tests.graph.cli.foreign import postgres_saver, sqlite_saver
+from tests.graph.cli.foreign import sqlite_saver
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 START_AT: Any = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
@@ -97,20 +95,6 @@ def carried(old: Any, new: Any, change: Change = lambda version: version) -> Non
             new.put_writes(stored, [(channel, value)], task)
 
 
-@contextmanager
-def original(kind: str, folder: Path) -> Iterator[tuple[Any, str]]:
-    """A saver of LangGraph's own with a thread that has begun, and its URL."""
-    with ExitStack() as stack:
-        if kind == "sqlite":
-            url = f"sqlite:///{folder / 'theirs.db'}"
-            saver: Any = stack.enter_context(sqlite_saver(url))
-        else:
-            url = stack.enter_context(server_database("postgresql"))
-            saver = stack.enter_context(postgres_saver(url))
-        begun(saver)
-        yield saver, url
-
-
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[SQLAlchemySaver]:
     """Open a saver of ours on a file."""
@@ -119,10 +103,11 @@ def ours(tmp_path: Path) -> Iterator[SQLAlchemySaver]:
         yield saver
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_imported_thread_goes_on_as_in_its_source(kind: str, ours: SQLAlchemySaver, tmp_path: Path) -> None:
+def test_an_imported_thread_goes_on_as_in_its_source(ours: SQLAlchemySaver, tmp_path: Path) -> None:
     """The same nodes run, each once."""
-    with original(kind, tmp_path) as (theirs, url):
+    url = f"sqlite:///{tmp_path / 'theirs.db'}"
+    with sqlite_saver(url) as theirs:
+        begun(theirs)
         with open_source(url) as source:
             events = list(import_checkpoints(source, ours))
         assert not [event for event in events if event.problem]

@@ -3,7 +3,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -59,22 +59,6 @@ def test_a_read_sees_one_moment(shared_url: str, thread_id: str) -> None:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(create_thread, database, thread_id).result(timeout=20)
         assert conn.execute(query).first() is None
-
-
-def test_threads_never_share_an_open_transaction() -> None:
-    """While one thread writes in memory, where there is one connection, another one's read sees none of it."""
-    with Database.open() as database, ThreadPoolExecutor(1) as pool:
-        database.setup()
-
-        def interrupted() -> Future[set[str]]:
-            with database.write() as conn:
-                STORE.thread(conn, "t")
-                reader = pool.submit(threads_of, database)
-                wait([reader], timeout=0.2)
-                conn.rollback()
-            return reader
-
-        assert interrupted().result(timeout=20) == set()
 
 
 def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) -> None:

@@ -137,21 +137,6 @@ def test_who_waits_is_not_passed_over(database: Database, thread_id: str) -> Non
     assert others.take(last)
 
 
-def test_a_lease_that_nobody_refers_to_has_ended(database: Database, thread_id: str) -> None:
-    """A run that was dropped without being closed does not hold its thread in its own process."""
-    leases = StoredRunLeases(database)
-    assert leases.take(RunLease(thread_id))
-    assert leases.take(RunLease(thread_id))
-
-
-def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, thread_id: str) -> None:
-    """If the caller is cancelled while a worker thread takes the lease, the worker gives the lease back."""
-    leases, lease = StoredRunLeases(database), RunLease(thread_id)
-    lease.ended = True
-    leases.take(lease)
-    assert stored(database, lease) == 0
-
-
 def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the run goes on, however long the model takes; the OS thread ends when no run holds a lease."""
     clock, beats, proceed = Clock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -214,24 +199,6 @@ def test_a_lost_answer_is_no_lost_lease(database: Database, thread_id: str, monk
     assert leases.release(lease)
     assert not answers
     assert stored(database, lease) == 0
-
-
-def test_a_heartbeat_tells_that_a_lease_is_lost(
-    database: Database, thread_id: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Those that are still held are prolonged all the same."""
-    leases, others = StoredRunLeases(database), StoredRunLeases(database)
-    late, held = RunLease(thread_id), RunLease(f"other {thread_id}")
-    assert leases.take(late)
-    elapse(database, LEASE_S + 1)
-    assert others.take(RunLease(thread_id))
-    assert leases.take(held)
-    leases._prolong({lease.token: lease for lease in (late, held)})
-    assert late.lost
-    assert not held.lost
-    assert [record.message for record in caplog.records if "has lost its lease" in record.message]
-    assert leases.release(held)
-    assert not leases.release(late)
 
 
 def test_an_erased_thread_leaves_no_lease(database: Database, thread_id: str) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
@@ -18,51 +18,9 @@ from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.processes import forks, run_together
 
 
-class Gate:
-    """Calls that wait until they are let go, on at most `size` threads."""
-
-    def __init__(self, size: int) -> None:
-        self.workers = Workers(lambda: size)
-        self.open = threading.Event()
-        self.begun = threading.Semaphore(0)
-        self.names: set[str] = set()
-
-    def wait(self) -> None:
-        """Be under way until the gate opens."""
-        self.names.add(threading.current_thread().name)
-        self.begun.release()
-        assert self.open.wait(20)
-
-    async def begin(self, count: int) -> None:
-        """Wait until so many more are under way."""
-        for _ in range(count):
-            assert await asyncio.to_thread(self.begun.acquire, timeout=20)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    """Return a gate with three threads, which end with the test."""
-    made = Gate(3)
-    yield made
-    made.open.set()
-    made.workers.close()
-
-
-async def test_only_so_many_threads_are_started_and_only_when_needed(gate: Gate) -> None:
-    """One call after another needs one; of many at once the rest wait for their turn."""
-    for _ in range(5):
-        gate.names.add(await gate.workers.run(lambda: threading.current_thread().name))
-    assert len(gate.names) == 1
-    waiting = [asyncio.create_task(gate.workers.run(gate.wait)) for _ in range(9)]
-    await gate.begin(3)
-    assert not gate.begun.acquire(blocking=False)
-    gate.open.set()
-    await asyncio.gather(*waiting)
-    assert len(gate.names) <= 3
-
-
-async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> None:
+async def test_a_call_sees_the_callers_context_and_raises_to_it() -> None:
     """As tracing and leases need; what a call sets stays its own."""
+    workers = Workers(lambda: 2)
     seen: ContextVar[str] = ContextVar("seen")
     seen.set("mine")
 
@@ -71,56 +29,53 @@ async def test_a_call_sees_the_callers_context_and_raises_to_it(gate: Gate) -> N
         seen.set("other")
         return found
 
-    assert await gate.workers.run(call, "+", more="+") == "mine++"
+    assert await workers.run(call, "+", more="+") == "mine++"
     assert seen.get() == "mine"
     with pytest.raises(ZeroDivisionError):
-        await gate.workers.run(lambda: 1 // 0)
+        await workers.run(lambda: 1 // 0)
+    workers.close()
 
 
-async def test_a_cancelled_call_that_has_begun_goes_on(gate: Gate) -> None:
+async def test_a_cancelled_call_that_has_begun_goes_on() -> None:
     """One that waits for a thread is never made; the task that waited is cancelled at once, either way."""
-    made: list[int] = []
+    workers, made = Workers(lambda: 1), list[int]()
+    begun, proceed, ended = threading.Event(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-    def begun() -> None:
-        gate.wait()
+    def call() -> None:
+        begun.set()
+        assert proceed.wait(20)
         made.append(1)
+        loop.call_soon_threadsafe(ended.set)
 
-    running = [asyncio.create_task(gate.workers.run(begun)) for _ in range(3)]
-    await gate.begin(3)
-    waiting = asyncio.create_task(gate.workers.run(lambda: made.append(2)))
+    running = asyncio.create_task(workers.run(call))
+    assert await asyncio.to_thread(begun.wait, 20)
+    waiting = asyncio.create_task(workers.run(made.append, 2))
     await asyncio.sleep(0)
-    for one in (running[0], waiting):
+    for one in (running, waiting):
         one.cancel()
         with pytest.raises(asyncio.CancelledError):
             await one
-    gate.open.set()
-    await asyncio.gather(*running[1:])
-    await gate.workers.run(lambda: None)
-    while len(made) < 3:  # noqa: ASYNC110 - the thread of a cancelled call tells nobody
-        await asyncio.sleep(0.001)
-    assert made == [1, 1, 1]
+    proceed.set()
+    await ended.wait()
+    await workers.run(made.append, 3)
+    assert made == [1, 3]
+    workers.close()
 
 
-def test_closing_ends_the_threads_after_what_was_asked_for() -> None:
-    """And a later call starts others."""
-    workers = Workers(lambda: 2)
-    done: list[int] = []
+def test_workers_that_are_closed_or_dropped_end_their_threads() -> None:
+    """After what was asked for; a later call starts others."""
+    workers, done = Workers(lambda: 2), list[int]()
 
-    async def ask() -> None:
+    async def ask(workers: Workers) -> None:
         asked = [asyncio.create_task(workers.run(done.append, number)) for number in range(5)]
         await asyncio.sleep(0)
         workers.close()
         await asyncio.gather(*asked)
 
-    asyncio.run(ask())
-    assert sorted(done) == [0, 1, 2, 3, 4]
-    asyncio.run(ask())
+    for _ in range(2):
+        asyncio.run(ask(workers))
     assert sorted(done) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-
-
-def test_workers_that_nobody_has_any_more_end_their_threads() -> None:
-    """A database that was never closed leaves none behind."""
-    workers = Workers(lambda: 2)
     thread = asyncio.run(workers.run(threading.current_thread))
     del workers
     gc.collect()

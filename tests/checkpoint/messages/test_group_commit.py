@@ -21,7 +21,6 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
 )
 from tests.checkpoint.listening import listening
-from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import talk
 
 STORE = MessageStore()
@@ -213,30 +212,3 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
         assert isinstance(found.exception(PATIENCE_S), ZeroDivisionError) == fails
     together.run(thread_id, say(2))
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
-
-
-@forks
-def test_a_forked_child_waits_for_nobody_of_its_parent(
-    shared_url: str, thread_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A child that is born while a thread of its parent has its turn goes on by itself."""
-    with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
-        together = GroupCommit(database, STORE)
-        entered, born = threading.Event(), threading.Event()
-        write = database.write
-
-        @contextmanager
-        def late() -> Generator[sa.Connection]:
-            entered.set()
-            wait_for(born.is_set)
-            with write() as conn:
-                yield conn
-
-        with monkeypatch.context() as patch:
-            patch.setattr(database, "write", late)
-            found = pool.submit(together.run, thread_id, say(0))
-            wait_for(entered.is_set)
-        run_together(2, lambda number: together.run(f"{thread_id}-{number}", say(number)))
-        born.set()
-        assert found.result(PATIENCE_S) == ((0, 1),)
-        assert [said(database, f"{thread_id}-{number}") for number in range(2)] == [ids(0), ids(1)]
