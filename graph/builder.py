@@ -96,7 +96,7 @@ def create_compacting_agent(
     source = _source_of(model)
     chosen = settings_of(settings)
     records = records_for(database, checkpointer)
-    own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
+    own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.has_recall_tool else []
     tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
     dependencies = build_dependencies(
@@ -190,7 +190,7 @@ def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: S
     if not isinstance(tools, ToolNode):
         return ToolNode([*tools, *own], handle_tool_errors=True)
     if own:
-        raise SettingsError("with recall=True give the tools as a list: the tool `recall` is put beside them")
+        raise SettingsError("with the recall tool, give the tools as a list: the tool `recall` is put beside them")
     return tools
 
 

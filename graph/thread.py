@@ -148,7 +148,7 @@ class CompactionThread:
         """Return the request for a model that a parent graph calls itself, beside the node that `as_node` made.
 
         `state` is the parent's state: a dictionary, a model of pydantic or a dataclass. The request is that of
-        `nodes.render`, and with `auto_recall` a last message that quotes the archive. The message is for this request
+        `nodes.render`, and with automatic recall a last message that quotes the archive, for this request
         only: do not add it to the state.
         """
         return run_sync(self.graph, "arender", rendered(self.graph, self.config, as_mapping(state)))

@@ -177,7 +177,9 @@ def test_the_figures_are_those_of_the_hits() -> None:
         database.setup()
         rows = measured(CompactionRecords(database), runs, tokens=0, most=9)
     assert [(row["query"], row["search"]) for row in rows] == [
-        (query, search) for query in ("message", "auto_recall") for search in ("recall", "BM25 with stems", KNOWN)
+        (query, search)
+        for query in ("message", "automatic recall")
+        for search in ("recall", "BM25 with stems", KNOWN)
     ]
     assert {(row["questions"], row["found"], row["in_reach"]) for row in rows} == {(3, 1.0, 1.0)}
     assert rows[0]["hit@5"] == 1.0

@@ -362,7 +362,7 @@ class Faithful(Policy):
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - the same whatever is given
         """Return the sizes and the recall of this policy."""
-        return {"trigger_ratio": 1.0, "target_ratio": 0.4, "auto_recall": True}
+        return {"trigger_ratio": 1.0, "target_ratio": 0.4, "recall": "automatic"}
 
 
 AnyPolicy = Annotated[

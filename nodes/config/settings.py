@@ -110,13 +110,11 @@ class CompactionSettings(Frozen):
     """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer.
     Nobody is asked after the provider refused a request as too long."""
 
-    recall: bool = Field(default=False, title="Recall tool")
-    """Whether the agent gets the tool `recall`, which searches the messages that compactions removed from the view.
-    Summaries and shortened results then contain handles, by which the tool returns the originals."""
-
-    auto_recall: bool = Field(default=False, title="Recall automatically")
-    """Whether the archive is searched before the model answers a new user message, and what fits is quoted at the end
-    of this one request, in at most 5 % of the room and at most 1,000 tokens."""
+    recall: Literal["none", "tool", "automatic", "both"] = Field(default="none", title="Recall")
+    """How the messages are searched that compactions removed from the view. `tool`: the agent gets the tool `recall`;
+    summaries and shortened results then contain handles, by which the tool returns the originals. `automatic`: the
+    archive is searched before the model answers a new user message, and what fits is quoted at the end of this one
+    request, in at most 5 % of the room and at most 1,000 tokens."""
 
     language: Language = Field(default="en", title="Language")
     """Language of the prompts for summaries, of the question before a compaction, and of the fixed text around a
@@ -171,6 +169,16 @@ class CompactionSettings(Frozen):
         """Return the triggers that compare tokens, `trigger_ratio` first."""
         first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)
         return (*first, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
+
+    @property
+    def has_recall_tool(self) -> bool:
+        """Whether the agent has the tool `recall`."""
+        return self.recall in ("tool", "both")
+
+    @property
+    def quotes_archive(self) -> bool:
+        """Whether the archive is searched before the model answers."""
+        return self.recall in ("automatic", "both")
 
     @property
     def prompt(self) -> str:

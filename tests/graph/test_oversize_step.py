@@ -210,7 +210,7 @@ def test_settings_of_a_clipped_text_name_the_original() -> None:
         _conversation("a long text"),
         max_tokens=1_000,
         token_counter=WORDS,
-        settings=CompactionSettings(recall=True),
+        settings=CompactionSettings(recall="tool"),
     )
     (step,) = [message for message in found if message.id == "step"]
     assert "[TRUNCATED original~1500 tokens]\n[recall: " in step.text

@@ -65,7 +65,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
     with Database.open(f"sqlite:///{tmp_path / 'handles.db'}") as database:
         database.setup()
         model = ScriptedModel(replies=["first", fetches, "12C"])
-        graph = agent(model, recall=True, database=database.engine)
+        graph = agent(model, recall="tool", database=database.engine)
         await go.invoke(graph, START)
         assert "ZK-4471" not in "".join(message.text for message in values(graph)["messages"])
         await go.invoke(graph, said("which seat?"))
@@ -76,7 +76,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
 
 def test_without_recall_a_summary_shows_no_handle() -> None:
     """The message is what it was."""
-    with_it, without = agent(recall=True, facts_beside_summary=False), agent(facts_beside_summary=False)
+    with_it, without = agent(recall="tool", facts_beside_summary=False), agent(facts_beside_summary=False)
     for graph in (with_it, without):
         graph.invoke(START, CONFIG)
     shown, plain = summary_of(with_it), summary_of(without)
@@ -87,10 +87,10 @@ def test_without_recall_a_summary_shows_no_handle() -> None:
 
 def test_where_nothing_is_archived_there_is_no_handle() -> None:
     """Neither in a list that is compacted by itself, nor without a thread."""
-    settings = CompactionSettings(recall=True)
+    settings = CompactionSettings(recall="tool")
     short = compact_messages(rounds(12), max_tokens=400, token_counter=WORDS, settings=settings)
     assert any(map(is_summary, short))
-    graph = agent(recall=True, checkpointer=None)
+    graph = agent(recall="tool", checkpointer=None)
     left = graph.invoke(START, {"configurable": {}})["messages"]
     assert any(map(is_summary, left))
     assert not any("[recall:" in message.text for message in (*short, *left))
@@ -99,7 +99,7 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
 @pytest.mark.parametrize("form", ["record", "cleared", "terse"])
 def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     """As many as there is room for, in every form; the text that is absorbed has none of them."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True, form=form)
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall="tool", form=form)
     graph.invoke(START, CONFIG)
     seen: list[list[str]] = []
     for number in range(EARLIER_HANDLES + 2):
@@ -119,7 +119,7 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
 
 def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
     """By the handle of the oldest that is named, on to those before it."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True)
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall="tool")
     graph.invoke(START, CONFIG)
     for number in range(EARLIER_HANDLES + 1):
         graph.invoke({"messages": [*rounds(8, tag=f"n{number}"), HumanMessage("and?", id=f"q{number}")]}, CONFIG)
@@ -132,10 +132,10 @@ def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -
 def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
     """A step that runs again after its commit failed writes the very same message."""
     summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = agent(calm(), summarizer, recall=True)
+    graph = agent(calm(), summarizer, recall="tool")
     graph.invoke(START, CONFIG)
     first = summary_of(graph)
-    again = agent(calm(), ScriptedModel(replies=[SUMMARY]), recall=True)
+    again = agent(calm(), ScriptedModel(replies=[SUMMARY]), recall="tool")
     again.invoke(START, CONFIG)
     assert summary_of(again) == first
     assert handles(first.text) == committed(graph) == committed(again)
@@ -144,7 +144,7 @@ def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
 @pytest.mark.parametrize("window", range(150, 400, 25))
 def test_the_handle_is_counted(window: int) -> None:
     """A request is never larger than its window for it, and no level fails that would have done without."""
-    for given in (False, True):
+    for given in ("none", "tool"):
         graph = agent(recall=given, context_window=window)
         graph.invoke({"messages": [*rounds(7, 20), HumanMessage("and now?", id="q")]}, CONFIG)
         assert sum(WORDS.message(message) for message in values(graph)["messages"]) <= window
@@ -163,7 +163,7 @@ def test_the_room_that_is_planned_for_handles_holds_any() -> None:
 
 def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
     """The other thread's archive does not have it."""
-    graph = agent(recall=True, require_confirmation=True)
+    graph = agent(recall="tool", require_confirmation=True)
     for given in (full(), Command(resume=False), said(filler(153, "more")), Command(resume="new_thread")):
         graph.invoke(given, CONFIG)
     handed = standing(graph)["handoff"]["messages"]

@@ -95,7 +95,7 @@ async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     assert "noted" in answers
     assert FACT.text not in answers
     call = {"name": "recall", "args": {"query": "booking", "speaker": "assistant"}, "id": "r1"}
-    graph = compacted(model=ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "done"]), recall=True)
+    graph = compacted(model=ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "done"]), recall="tool")
     await go.invoke(graph, said("what did you say?"))
     (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
     assert result.text == answers
@@ -115,7 +115,7 @@ async def test_the_agent_recalls_by_itself(go: Drive) -> None:
     """The tool is offered with the others, and its answer is a result like any other."""
     call = {"name": "recall", "args": {"query": "booking seat"}, "id": "r1"}
     model = ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "12C"])
-    graph = compacted(model=model, recall=True)
+    graph = compacted(model=model, recall="tool")
     await go.invoke(graph, said("which seat?"))
     (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
     assert "seat 12C" in result.text
@@ -125,7 +125,7 @@ async def test_the_agent_recalls_by_itself(go: Drive) -> None:
 async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     """Nothing is kept, and nothing is raised through the turn."""
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
-    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True, checkpointer=None)
+    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall="tool", checkpointer=None)
     result = await go.invoke(graph, said("hello"), {"configurable": {}})
     assert result["messages"][-2].text.startswith("this conversation has no thread_id")
     assert result["messages"][-2].status == "error"
@@ -134,7 +134,7 @@ async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
 async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
     """By a result that says what to give."""
     call = {"name": "recall", "args": {"query": " "}, "id": "r1"}
-    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True)
+    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall="tool")
     await go.invoke(graph, said("hello"))
     assert "give a query" in values(graph)["messages"][-2].text
 
@@ -146,7 +146,7 @@ def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     Without `recall`, only the mark of the message contains the handle.
     """
     options: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
-    graph = agent(recall=True, redact=redact, **options)
+    graph = agent(recall="tool", redact=redact, **options)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 800), HumanMessage("go on", id="q1")]
     graph.invoke({"messages": given}, CONFIG)
     (clipped,) = [m for m in values(graph)["messages"] if m.id == "result-1"]
@@ -165,5 +165,5 @@ def test_the_tool_is_put_beside_a_list_of_tools() -> None:
     from langgraph.prebuilt import ToolNode  # noqa: PLC0415 - only here
 
     with pytest.raises(SettingsError, match="as a list"):
-        agent(tools=ToolNode([]), recall=True)
-    assert CompactionSettings().recall is False
+        agent(tools=ToolNode([]), recall="tool")
+    assert CompactionSettings().recall == "none"

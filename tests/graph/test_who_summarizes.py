@@ -250,7 +250,7 @@ async def test_an_open_draft_of_another_chain_is_closed(go: Drive) -> None:
     model = ScriptedModel(replies=[SUMMARY, "ok"], profile_window=128_000)
     graph: Any = create_compacting_agent(model, settings=CompactionSettings(), checkpointer=InMemorySaver())
     await go.invoke(graph, talk(108_000), interrupt_before=["summarize"])
-    await go.invoke(graph, None, context={"preset": "faithful", "auto_recall": False})
+    await go.invoke(graph, None, context={"preset": "faithful", "recall": "none"})
     assert [(row.verdict, row.strategy) for row in ledger(graph)] == [("recovered", "selective+model")]
     assert len(model.received) == 1
 
