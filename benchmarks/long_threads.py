@@ -2,9 +2,9 @@
 
 A thread holds the beginning of one recorded run, at a random place among whole runs of other tasks. The query is the
 next message of the run's user, in the user's own words, or the query that automatic recall makes of this message and
-the view. The two rounds before the message are in view and not archived. What has to be found are the identifiers that
-the view does not hold and that the calls need by which the message is answered. The query knows nothing about the
-places where these identifiers stand.
+the view. The two rounds before the message are in view and not archived. What has to be found are the identifiers
+that the view does not hold and that the calls need by which the message is answered. The query knows nothing about
+the places where these identifiers stand.
 
 BM25 with stemming, over the same messages and shown in the same way, is printed beside it, and so are two limits:
 what words can reach (`_in_reach`), and what would be found if the run to which the message belongs were known.

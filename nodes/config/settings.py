@@ -86,9 +86,6 @@ class CompactionSettings(Frozen):
     """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: 75 % of the
     window, or 90 % of the limit if this is less."""
 
-    summary_retries: int = Field(default=2, ge=0, le=10, title="Retries of a summary")
-    """How often a call of the summarizer is repeated after it failed, or after its reply was rejected."""
-
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Timeout of a summary (seconds)")
     """Seconds after which a call of the summarizer counts as failed. After twice this time, no further summarizer is
     called in a turn: the request is sent as it is, or, over the limit, with a digest."""

@@ -37,6 +37,8 @@ BACKOFF_S = 0.5
 part."""
 ASKED_AGAIN = frozenset({"rejected_empty", "rejected_truncated", "rejected_inflated"})
 """Verdicts on a reply after which the same summarizer is asked again, with the defect named."""
+CALLS = 3
+"""Maximum number of calls for one request: the first one, and two more after failures or rejected replies."""
 MOST_FAILED = 4
 """Maximum number of calls of one attempt that fail or whose reply is rejected."""
 PIECES = 4
@@ -189,8 +191,8 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
     """Summarize the messages to be removed, chunk by chunk; each chunk updates the summary so far.
 
     A level in pieces summarizes each piece separately, and then the pieces' summaries together. A reply that is no
-    summary is requested again, with the defect named, `summary_retries` times. No call begins that is not expected to
-    end before the deadline.
+    summary is requested again, with the defect named, at most twice. No call begins that is not expected to end
+    before the deadline.
     """
     earlier, parts = work.earlier(), work.parts()
     written = WrittenSummary(body=earlier.body, record=earlier.record)
@@ -240,7 +242,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
     """
     finding: Finding | None = None
     defect: str | None = None
-    left, took = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1, 0.0
+    left, took = 1 if work.level.is_deterministic else CALLS, 0.0
     while (left := min(left, MOST_FAILED - so_far.failed)) > 0:
         until = work.time.left()
         if not work.level.is_deterministic and until <= took:

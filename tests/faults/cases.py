@@ -204,7 +204,6 @@ def conversations(draw: st.DrawFn) -> list[AnyMessage]:
 
 GENERAL: dict[str, st.SearchStrategy[Any]] = {
     "output_reserve": st.sampled_from([0, 0, 40, None]),
-    "summary_retries": st.integers(0, 2),
     "join_user_messages": st.booleans(),
     "on_refusal": st.sampled_from(["message", "raise"]),
 }

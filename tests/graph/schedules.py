@@ -38,7 +38,7 @@ from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.inline.runner import NODES, run_nodes
-from langgraph_compaction.nodes.runtime import summarizer_call
+from langgraph_compaction.nodes.runtime import summarize_chunks, summarizer_call
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effect, run
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
@@ -55,7 +55,6 @@ SETTINGS = settings(
     dialogue_rounds_keep_min=1,
     dialogue_beyond_keep=0,
     summary_input_tokens=2_000,
-    summary_retries=0,
     facts_beside_summary=False,
 )
 ANSWER = AIMessage("ok " * 9)
@@ -440,6 +439,7 @@ def play_in(world: World) -> None:
         for name in ("model", "token_check"):
             patch.setattr(sys.modules[f"langgraph_compaction.nodes.{name}"], "prepare_if_due", world.start)
         patch.setattr(use_prepared, "_slept", joined)
+        patch.setattr(summarize_chunks, "CALLS", 1)
         patch.setattr(prepared, "may_run", lambda owner: owner in world.alive)
         if not world.is_realistic:
             patch.setattr(summarizer_call, "bounded", lambda call, _: call())

@@ -40,7 +40,7 @@ def built(model: Any = None, **options: Any) -> Any:
         ({"output_reserve": -1}, "output_reserve"),
         ({"trigger_ratio": 1.5}, "trigger_ratio"),
         ({"target_ratio": 0.9}, "target_ratio"),
-        ({"summary_retries": -1}, "summary_retries"),
+        ({"summary_timeout_s": 0}, "summary_timeout_s"),
         ({"on_refusal": "shrug"}, "on_refusal"),
         ({"contextwindow": 5}, "contextwindow"),
     ],

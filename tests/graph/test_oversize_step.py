@@ -126,7 +126,7 @@ async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
 async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
     """Every level of the fallback chain lets the step leave: the last one tells of it in a notice."""
     model = ScriptedModel(replies=[STEPS["many calls"](), "done"])
-    levels = {"summary_retries": 0, "summary_max_tokens": 1}
+    levels = {"summary_max_tokens": 1}
     graph = agent(model, ScriptedModel(replies=[ValueError("down")]), tools=[look], **levels)
     await go.invoke(graph, said("read all"))
     assert any(TOLD in message.text for message in model.received[1])

@@ -314,7 +314,7 @@ async def test_what_another_process_prepares_is_waited_for(
 
 async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
     """The next compaction takes the next level, as after an attempt of its own that failed."""
-    graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True)
     await go.invoke(graph, NEAR)
     await ended()
     second = await go.stream(graph, OVER, stream_mode=MODES)
@@ -326,12 +326,12 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypa
     """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
     monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
     summarizer = ReplyingSummarizer(ValueError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
     await go.invoke(graph, NEAR)
     await ended()
     await go.invoke(graph, OVER)
     first = standing(graph)
-    assert (len(summarizer.requests), first["last"]["verdict"]) == (1, "degraded_deterministic")
+    assert (len(summarizer.requests), first["last"]["verdict"]) == (3, "degraded_deterministic")
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
@@ -490,12 +490,12 @@ async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: A
 
 
 async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
-    """It is not asked a second time, on the loop."""
+    """It is called as often as any other, and not once more on the loop."""
     summarizer = ReplyingSummarizer(TypeError("broken"))
-    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
     await graph.ainvoke(NEAR, CONFIG)
     await ended()
-    assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 1)
+    assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 3)
 
 
 class NeverOnThisLoop(OnlyAsynchronous):

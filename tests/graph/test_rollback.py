@@ -120,13 +120,12 @@ async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -
     assert "unclosed_summary_tag" in third
 
 
-@pytest.mark.parametrize(("given", "called"), [({}, 3), ({"summary_retries": 0}, 1), ({"summary_retries": 9}, 4)])
-async def test_the_number_of_retries_is_a_setting(go: Drive, given: dict[str, int], called: int) -> None:
-    """Two further calls are made, or `summary_retries`, but at most three; then it is rolled back."""
+async def test_a_summary_is_asked_for_three_times(go: Drive) -> None:
+    """Two further calls are made; then it is rolled back."""
     summarizer = ScriptedModel(replies=[""])
-    graph = agent(calm(), summarizer, **given)
+    graph = agent(calm(), summarizer)
     await go.invoke(graph, full())
-    assert len(summarizer.received) == called
+    assert len(summarizer.received) == 3
     assert verdicts(graph) == ["rejected_empty"]
 
 

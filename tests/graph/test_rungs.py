@@ -143,7 +143,6 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     models = [broken(), broken()]
     settings = {
         "on_summary_failure": "nothing",
-        "summary_retries": 0,
         "hooks": ("pre_model",),
     }
     graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], **settings)
@@ -151,14 +150,14 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     for turn in range(3):
         await go.invoke(graph, said(f"more {turn}"))
     assert strategies(graph) == [MODEL, FIRST, MODEL, FIRST]
-    assert [len(model.received) for model in models] == [2, 2]
+    assert [len(model.received) for model in models] == [6, 6]
     assert set(verdicts(graph)) == {"failed_permanent"}
 
 
 async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
     """The same summarizer is asked again, about less at once."""
     summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])
-    graph = agent(calm(), summarizer, summary_retries=2)
+    graph = agent(calm(), summarizer)
     await go.invoke(graph, over())
     assert strategies(graph)[:2] == [MODEL, PIECES]
 
