@@ -324,8 +324,8 @@ class RecentRounds(Policy):
 
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - the same whatever is given
-        """Return the window, that a person is asked, and when a warning is written."""
-        return {"context_window": 80_000, "require_confirmation": True, "warn_ratio": 0.75}
+        """Return the window, and that a person is asked."""
+        return {"context_window": 80_000, "require_confirmation": True}
 
 
 class ReserveTokens(Policy):

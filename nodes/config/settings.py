@@ -133,10 +133,6 @@ class CompactionSettings(Frozen):
     """Seconds that a run waits while another run works on the same thread; then it ends with `ThreadBusyError` and
     stores nothing. `None`: runs do not wait for each other."""
 
-    warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Warning (share of the window)")
-    """When the request reaches this share of the window, a `ContextWarningEvent` is written, at most once between two
-    compactions. `None`: never."""
-
     emit_compaction_meta_events: bool = Field(default=False, title="Events of each phase")
     """Whether each phase of a compaction writes a `CompactionMetaEvent` to LangGraph's stream mode `custom`."""
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph import CompactionResult, CompactionSettings, CompactionThread
+from langgraph_compaction.graph import CompactionResult, CompactionThread
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED, CompactContextEvent, committed_events, saved_ratio
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.fakes import ScriptedModel, texts, usage
@@ -170,7 +170,7 @@ WARNING = {
 
 def warning(**options: Any) -> Any:
     """An agent that warns at three quarters and compacts at nine tenths."""
-    return agent(ScriptedModel(replies=["ok"]), warn_ratio=0.75, trigger_ratio=0.9, **options)
+    return agent(ScriptedModel(replies=["ok"]), trigger_ratio=0.9, **options)
 
 
 async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
@@ -188,16 +188,10 @@ async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
 
 
 async def test_what_is_compacted_at_once_is_not_warned_of(go: Drive) -> None:
-    """The warning is about what is to come; without the setting there is none."""
+    """The warning is about what is to come; there is none where nothing compacts by itself."""
     found = await told(go, warning(), {"messages": [*rounds(9), HumanMessage("and now?")]})
     assert [each["event"] for each in found if each["event"] == "ContextWarningEvent"] == []
-    assert await told(go, agent(ScriptedModel(replies=["ok"])), said(filler(770))) == []
-
-
-def test_the_preset_of_the_seed_warns_at_three_quarters() -> None:
-    """S4's original warns before it compacts; nobody else does unasked."""
-    assert CompactionSettings(preset="recent_rounds").warn_ratio == 0.75
-    assert CompactionSettings().warn_ratio is None
+    assert await told(go, warning(enabled=False), said(filler(770))) == []
 
 
 async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,7 +288,7 @@ async def test_the_warning_is_a_share_of_the_limit_where_the_trigger_is(go: Driv
     for tokens, warned in ((101_000, False), (104_000, True)):
         graph = create_compacting_agent(
             sized_as(claude()),
-            settings=CompactionSettings(warn_ratio=0.75, summary_ahead=False),
+            settings=CompactionSettings(summary_ahead=False),
             summarizer=ScriptedModel(replies=[SUMMARY]),
             token_counter=HUNDREDS,
             checkpointer=InMemorySaver(),
