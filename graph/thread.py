@@ -37,7 +37,7 @@ class CompactionThread:
     raise `CompactionError`.
 
     Methods that change the thread wait for its running runs, as runs wait for each other, and raise `ThreadBusyError`
-    after the setting `turn_wait_s`. `forget` does not wait: it ends the runs.
+    after the config's `turn_wait_s`. `forget` does not wait: it ends the runs.
     """
 
     graph: Graph

@@ -129,10 +129,6 @@ class CompactionSettings(Frozen):
     join_user_messages: bool = Field(default=False, title="Join user messages")
     """Whether adjacent user messages are joined in the request, for providers that require alternating roles."""
 
-    turn_wait_s: float | None = Field(default=60.0, ge=0, title="Wait for another run (seconds)")
-    """Seconds that a run waits while another run works on the same thread; then it ends with `ThreadBusyError` and
-    stores nothing. `None`: runs do not wait for each other."""
-
     emit_compaction_meta_events: bool = Field(default=False, title="Events of each phase")
     """Whether each phase of a compaction writes a `CompactionMetaEvent` to LangGraph's stream mode `custom`."""
 

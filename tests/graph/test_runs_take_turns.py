@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -24,6 +25,7 @@ from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, MemoryRunLeas
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionThread,
+    SettingsError,
     ThreadBusyError,
     create_compacting_agent,
 )
@@ -35,7 +37,7 @@ from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, THREAD, Drive, said
 
 WINDOW = CompactionSettings(context_window=128_000)
-NO_WAIT = {"turn_wait_s": 0.0}
+NO_WAIT: RunnableConfig = {"configurable": {"thread_id": THREAD, "turn_wait_s": 0.0}}
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
 
     def reply(_: list[Any]) -> AIMessage:
         try:
-            asyncio.run(graph.ainvoke(said("second"), {"thread_id": THREAD}, context=NO_WAIT))
+            asyncio.run(graph.ainvoke(said("second"), {"thread_id": THREAD, "turn_wait_s": 0.0}))
         except ThreadBusyError as error:
             errors.append(error)
         return AIMessage("ok")
@@ -136,7 +138,7 @@ def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
 
 
 def test_without_turns_the_input_is_lost() -> None:
-    """`turn_wait_s=None` is what every other checkpointed graph does."""
+    """`"turn_wait_s": None` is what every other checkpointed graph does."""
 
     def reply(messages: list[Any]) -> AIMessage:
         if messages[-1].text == "first":
@@ -145,9 +147,9 @@ def test_without_turns_the_input_is_lost() -> None:
 
     graph = create_compacting_agent(
         ScriptedModel(replies=[reply]),
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=None),
+        settings=WINDOW,
         checkpointer=InMemorySaver(),
-    )
+    ).with_config(configurable={"turn_wait_s": None})
     graph.invoke(said("first"), CONFIG)
     assert inputs(graph) == ["first"]
 
@@ -182,9 +184,9 @@ def changes(graph: Any) -> dict[str, Callable[[], object]]:
     """Every call that changes a thread, as one that does not wait."""
     thread = CompactionThread(graph, CONFIG)
     return {
-        "invoke": lambda: graph.invoke(said("second"), CONFIG, context=NO_WAIT),
-        "stream_events": lambda: graph.stream_events(said("second"), CONFIG, version="v3", context=NO_WAIT).output,
-        "ainvoke": lambda: asyncio.run(graph.ainvoke(said("second"), CONFIG, context=NO_WAIT)),
+        "invoke": lambda: graph.invoke(said("second"), NO_WAIT),
+        "stream_events": lambda: graph.stream_events(said("second"), NO_WAIT, version="v3").output,
+        "ainvoke": lambda: asyncio.run(graph.ainvoke(said("second"), NO_WAIT)),
         "update_state": lambda: graph.update_state(CONFIG, {"messages": [HumanMessage("second")]}, as_node="model"),
         "aupdate_state": lambda: asyncio.run(graph.aupdate_state(CONFIG, said("second"), as_node="model")),
         "pin": lambda: thread.pin(text="second"),
@@ -212,9 +214,9 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
 
     graph = create_compacting_agent(
         ScriptedModel(replies=[reply]),
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        settings=WINDOW,
         checkpointer=InMemorySaver(),
-    )
+    ).with_config(configurable={"turn_wait_s": 0.0})
     graph.invoke(said("first"), CONFIG)
     assert [type(error) for error in errors] == [ThreadBusyError]
     assert "turn_wait_s" in str(errors[0])
@@ -223,23 +225,16 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "waits"),
-    [
-        ({"turn_wait_s": 0.01}, "0.01"),
-        (SimpleNamespace(turn_wait_s=0.01), "0.01"),
-        ({"turn_wait_s": 0}, "0"),
-        ({"turn_wait_s": "soon"}, "0.02"),
-        ({"turn_wait_s": None}, "0.02"),
-        ({}, "0.02"),
-        (None, "0.02"),
-    ],
+    ("given", "waits"), [({"turn_wait_s": 0.01}, "0.01"), ({"turn_wait_s": 0}, "0"), ({}, "0.02")]
 )
-def test_a_runs_own_context_says_how_long_it_waits(context: Any, waits: str) -> None:
-    """If the context contains no number for `turn_wait_s`, the setting applies."""
-    settings = CompactionSettings(context_window=128_000, turn_wait_s=0.02)
-    graph = create_compacting_agent(ScriptedModel(), settings=settings, checkpointer=InMemorySaver())
+def test_a_runs_config_says_how_long_it_waits(given: dict[str, float], waits: str) -> None:
+    """It stands over what the agent's config says; what is no number is an error."""
+    agent = create_compacting_agent(ScriptedModel(), settings=WINDOW, checkpointer=InMemorySaver())
+    graph = agent.with_config(configurable={"turn_wait_s": 0.02})
     with turn(graph, CONFIG), pytest.raises(ThreadBusyError, match=f"for the {waits} s that"):
-        graph.invoke(said("second"), CONFIG, context=context)
+        graph.invoke(said("second"), {"configurable": {"thread_id": THREAD, **given}})
+    with pytest.raises(SettingsError, match="turn_wait_s='soon' of the config is no number"):
+        graph.invoke(said("second"), {"configurable": {"thread_id": THREAD, "turn_wait_s": "soon"}})
 
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
@@ -261,9 +256,9 @@ async def test_a_tool_may_use_its_own_thread(how: str) -> None:
     graph = create_compacting_agent(
         ScriptedModel(replies=[call, "ok"]),
         [again],
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        settings=WINDOW,
         checkpointer=InMemorySaver(),
-    )
+    ).with_config(configurable={"turn_wait_s": 0.0})
     await graph.ainvoke(said("outer"), CONFIG)
     assert "done" in [message.text for message in (await graph.aget_state(CONFIG)).values["messages"]]
 
@@ -271,7 +266,7 @@ async def test_a_tool_may_use_its_own_thread(how: str) -> None:
 def is_free(graph: Any) -> bool:
     """Whether a run on the thread need not wait."""
     try:
-        graph.invoke(said("next"), CONFIG, context=NO_WAIT)
+        graph.invoke(said("next"), NO_WAIT)
     except ThreadBusyError:
         return False
     return True
@@ -288,10 +283,10 @@ def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     call = AIMessage("", tool_calls=[{"name": "ask", "args": {}, "id": "1"}])
     graph = ours(ScriptedModel(replies=[call, "thank you", OSError("down"), "ok"]), tools=[ask])
     assert "__interrupt__" in graph.invoke(said("ask"), CONFIG)
-    graph.invoke(Command(resume="yes"), CONFIG, context=NO_WAIT)
+    graph.invoke(Command(resume="yes"), NO_WAIT)
     with pytest.raises(OSError, match="down"):
-        graph.invoke(said("fail"), CONFIG, context=NO_WAIT)
-    for _ in graph.stream(said("left"), CONFIG, context=NO_WAIT):
+        graph.invoke(said("fail"), NO_WAIT)
+    for _ in graph.stream(said("left"), NO_WAIT):
         break
     assert is_free(graph)
     paused = graph.stream(said("paused"), CONFIG)
@@ -315,7 +310,7 @@ async def test_a_run_that_is_cancelled_gives_its_thread_back(tmp_path: Path) -> 
         with pytest.raises(asyncio.CancelledError):
             await task
     model.delay = 0.0
-    async for _ in graph.astream(said("left"), CONFIG, context=NO_WAIT):
+    async for _ in graph.astream(said("left"), NO_WAIT):
         break
     await asyncio.sleep(0)  # the event loop closes the iterator
     await graph.ainvoke(said("next"), CONFIG)

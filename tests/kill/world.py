@@ -96,6 +96,7 @@ class World:
     now: float = 1_000.0
     broken: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wait_s: float | None = 60.0
 
     @property
     def calls(self) -> list[str]:
@@ -135,7 +136,7 @@ class World:
                 checkpointer=saver,
                 database=database,
                 token_counter=WORDS,
-            )
+            ).with_config(configurable={"turn_wait_s": self.wait_s})
 
 
 def said(text: str, name: str) -> dict[str, Any]:

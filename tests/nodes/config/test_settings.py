@@ -142,11 +142,11 @@ def test_overrides_know_every_setting_and_set_none() -> None:
 
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
-    built = CompactionSettings(context_window=1_000, require_confirmation=True, turn_wait_s=3)
-    given = {"turn_wait_s": 0, "require_confirmation": False, "context_window": None}
+    built = CompactionSettings(context_window=1_000, require_confirmation=True, output_reserve=3)
+    given = {"output_reserve": 0, "require_confirmation": False, "context_window": None}
     for overrides in (given, CompactionOverrides.model_validate(given)):
         changed = effective(built, overrides)
-        assert (changed.context_window, changed.require_confirmation, changed.turn_wait_s) == (1_000, False, 0)
+        assert (changed.context_window, changed.require_confirmation, changed.output_reserve) == (1_000, False, 0)
     assert effective(built, None) is built
     assert effective(built, CompactionOverrides()) is built
 
