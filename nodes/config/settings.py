@@ -78,10 +78,6 @@ class CompactionSettings(Frozen):
     and by what the user asked to keep; without `{conversation}`, the text is the system message. A prompt that
     contains `<summary>` asks for a reply between these tags. `None`: the policy's own prompt, in `language`."""
 
-    summary_max_tokens: PositiveInt | None = Field(default=None, title="Most tokens of a summary")
-    """Maximum length of a summary in tokens; a longer one is cut at the end of a line or sentence. `None`:
-    `max(window / 20, min(1024, room / 4))`; a digest may be longer by its facts."""
-
     summary_input_tokens: PositiveInt | None = Field(default=None, title="Most tokens shown to the summarizer")
     """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: 75 % of the
     window, or 90 % of the limit if this is less."""

@@ -219,12 +219,9 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
 
 
 def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
-    """Return the summary cut to the size that the settings allow."""
-    settings, counter = work.call.settings, work.call.meter.counter
-    most, characters = settings.summary_max_tokens, settings.summary_max_length
-    return replace(
-        written, body=clip_at_sentence_end(written.body, counter=counter, tokens=most, characters=characters)
-    )
+    """Return the summary cut to the characters that the settings allow."""
+    most, counter = work.call.settings.summary_max_length, work.call.meter.counter
+    return replace(written, body=clip_at_sentence_end(written.body, counter=counter, characters=most))
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:

@@ -217,7 +217,6 @@ SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
     "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
     "summary_mode": st.sampled_from(["always", "if_needed"]),
     "summary_scope": st.sampled_from(["old_part", "all"]),
-    "summary_max_tokens": st.sampled_from([None, 30]),
     "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
     "facts_beside_summary": st.booleans(),
     "require_confirmation": st.sampled_from([False, False, True]),

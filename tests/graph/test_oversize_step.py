@@ -10,6 +10,7 @@ from langchain_core.tools import tool
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.runtime import engine
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, WORDS, Drive, agent, filler, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
@@ -123,11 +124,11 @@ async def test_every_preset_goes_on(go: Drive, preset: str) -> None:
     _checked(model)
 
 
-async def test_a_dead_summarizer_changes_nothing(go: Drive) -> None:
+async def test_a_dead_summarizer_changes_nothing(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every level of the fallback chain lets the step leave: the last one tells of it in a notice."""
+    monkeypatch.setattr(engine, "_longest", lambda *_: 1)
     model = ScriptedModel(replies=[STEPS["many calls"](), "done"])
-    levels = {"summary_max_tokens": 1}
-    graph = agent(model, ScriptedModel(replies=[ValueError("down")]), tools=[look], **levels)
+    graph = agent(model, ScriptedModel(replies=[ValueError("down")]), tools=[look])
     await go.invoke(graph, said("read all"))
     assert any(TOLD in message.text for message in model.received[1])
     _checked(model)
