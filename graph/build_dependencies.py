@@ -18,6 +18,7 @@ from langgraph_compaction.nodes.runtime.dependencies import (
     Model,
     ModelSource,
     counter_of,
+    given_summarizer,
     loaded,
     redaction_of,
 )
@@ -25,7 +26,7 @@ from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
-from langgraph_compaction.nodes.summary.summarizers import AcceptSummary, summarizer_of
+from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .chat_model import named_model
 
@@ -53,6 +54,7 @@ def build_dependencies(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
     in_memory_by_default: bool = False,
+    summary_input: int | None = None,
     **given: Unpack[Given],
 ) -> Dependencies:
     """Return the dependencies of the nodes; raise `SettingsError` for an argument of a wrong type.
@@ -68,6 +70,7 @@ def build_dependencies(
         writer=writer,
         summarizer=None if summarizer is None or writer else _opened(summarizer),
         summary_model=summary_model,
+        summary_input=summary_input,
         fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),
         accept_summary=given.get("accept_summary"),
@@ -88,9 +91,9 @@ def build_dependencies(
 def _opened(given: Any) -> Summarizer:
     """Return the summarizer of a builder's argument; a text other than "digest" is the name of a chat model."""
     if not isinstance(given, str) or given == "digest":
-        return summarizer_of(given)
+        return given_summarizer(given)
     try:
-        return summarizer_of(named_model(given))
+        return given_summarizer(named_model(given))
     except SettingsError as error:
         raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error
 

@@ -149,8 +149,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         known = named_model(model) if isinstance(model, str) else model
         chosen = settings_of(settings)
         own = summary_prompt and summary_prompt.replace("{messages}", CONVERSATION)  # as LangChain writes it
-        asked = {"summary_prompt": own, "summary_input_tokens": trim_tokens_to_summarize}
-        chosen = effective(chosen, asked)
+        chosen = effective(chosen, {"summary_prompt": own})
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
         self._has_database, self._records = database is not None, RecordsOfCheckpointers()
         self._dependencies = build_dependencies(
@@ -158,6 +157,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             records_for(database, None),
             model=known or _no_model_yet,
             summary_model=known,
+            summary_input=trim_tokens_to_summarize,
             summarizer=summarizer,
             fallback_summarizers=fallback_summarizers,
             redact=redact,

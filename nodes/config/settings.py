@@ -78,10 +78,6 @@ class CompactionSettings(Frozen):
     and by what the user asked to keep; without `{conversation}`, the text is the system message. A prompt that
     contains `<summary>` asks for a reply between these tags. `None`: the policy's own prompt, in `language`."""
 
-    summary_input_tokens: PositiveInt | None = Field(default=None, title="Most tokens shown to the summarizer")
-    """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: 75 % of the
-    window, or 90 % of the limit if this is less."""
-
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Timeout of a summary (seconds)")
     """Seconds after which a call of the summarizer counts as failed. After twice this time, no further summarizer is
     called in a turn: the request is sent as it is, or, over the limit, with a digest."""

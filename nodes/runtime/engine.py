@@ -80,6 +80,8 @@ class Call:
     """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
     """Whether the result may fill the window, because no answer and no further input follow it."""
+    summary_input: int | None = None
+    """Most tokens of a conversation that a summarizer is shown in one call; `None`: the models' windows decide."""
     accept_summary: AcceptSummary | None = None
     """The application's own check of a model's summary, in place of the check by shared words."""
     prepared: Choice | None = None

@@ -228,6 +228,7 @@ class NodeContext:
             pins=frozenset(self.memory.get("pins") or ()),
             said=frozenset(self._just_said()),
             redaction=self.dependencies.redaction,
+            summary_input=self.dependencies.summary_input,
             accept_summary=self.dependencies.accept_summary,
             strategies=self.dependencies.strategies,
             names_handles=self._can_recall,

@@ -143,9 +143,10 @@ class Work:
         return chunks(old, limit, counter, guard) or [Chunk((), "")]
 
     def _limit(self) -> int:
-        sizes = self.call.sizes
-        tokens = self.call.settings.summary_input_tokens or min(sizes.window * 3 // 4, sizes.limit * 9 // 10)
-        return max(1, self.call.meter.unscaled(tokens))
+        """Return the most tokens of one chunk: 75 % of what the summarizer accepts, as far as that is known."""
+        call, own = self.call, getattr(self.level.summarizer, "max_input_tokens", None) or 0
+        usual = own * 3 // 4 or min(call.sizes.window * 3 // 4, call.sizes.limit * 9 // 10)
+        return max(1, call.meter.unscaled(call.summary_input or usual))
 
     def request(self, part: Chunk, earlier: EarlierSummary, body: str) -> SummaryRequest:
         """Return the request to add one chunk to the summary so far."""

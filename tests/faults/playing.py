@@ -35,7 +35,7 @@ from tests.faults.cases import (
 )
 from tests.faults.minimum import least, pinned_words, waits
 from tests.faults.onlooker import Onlooker, messages_of
-from tests.graph.harness import WORDS, Clock, agent, filler
+from tests.graph.harness import WORDS, Clock, agent, filler, reading
 from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
 
@@ -105,7 +105,7 @@ class Stage:
         self.running = False
         self.graph = agent(
             self.model,
-            self.summarizer if case.summaries else "digest",
+            reading(self.summarizer, case.reads) if case.summaries else "digest",
             fallback_summarizers=[self.fallback] if case.fallback else [],
             redact=case.redaction,
             tools=[read],

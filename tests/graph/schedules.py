@@ -54,7 +54,6 @@ SETTINGS = settings(
     output_reserve=0,
     dialogue_rounds_keep_min=1,
     dialogue_beyond_keep=0,
-    summary_input_tokens=2_000,
     facts_beside_summary=False,
 )
 ANSWER = AIMessage("ok " * 9)
@@ -249,6 +248,7 @@ class World:
     count: int = 0
     """Inputs so far, those of other branches included."""
     name: str = "scripted"
+    max_input_tokens: int = 3_000
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)  # noqa: S311 - a schedule is no secret

@@ -43,6 +43,7 @@ from tests.graph.harness import (
     events,
     filler,
     full,
+    reading,
     rounds,
     said,
     standing,
@@ -75,7 +76,7 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
         return create_compacting_agent(
             model or calm(),
             settings=settings(SMALL, **chosen),
-            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            summarizer=reading(summarizer),
             token_counter=WORDS,
             key_information=given,
             **options,

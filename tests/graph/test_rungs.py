@@ -19,6 +19,7 @@ from tests.graph.harness import (
     filler,
     full,
     ledger,
+    reading,
     rounds,
     said,
     standing,
@@ -77,8 +78,8 @@ def broken(error: Any = None) -> ScriptedModel:
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
     """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
     reply, helps = FAILURES[case]
-    fallback = ScriptedModel(replies=["<summary>of harbour pilots and customs brokers</summary>"])
-    graph = agent(calm(), broken(reply), fallback_summarizers=[fallback], summary_input_tokens=4_000)
+    fallback = reading(ScriptedModel(replies=["<summary>of harbour pilots and customs brokers</summary>"]), 4_000)
+    graph = agent(calm(), reading(broken(reply), 4_000), fallback_summarizers=[fallback])
     await go.invoke(graph, {"messages": [HumanMessage(PROSE, id="prose"), *over()["messages"]]})
     assert strategies(graph) == ([MODEL, PIECES, FIRST] if helps else [MODEL, FIRST])
     assert verdicts(graph)[-1] == "committed"

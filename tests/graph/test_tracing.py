@@ -300,6 +300,7 @@ class Looking(ReplyingSummarizer):
     def __init__(self) -> None:
         super().__init__(Reply(content=SUMMARY))
         self.seen: list[Any] = []
+        self.max_input_tokens = 2_667
 
     def summarize(self, request: Any) -> Any:
         """Record them, and change a context variable."""

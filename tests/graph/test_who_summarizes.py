@@ -267,3 +267,18 @@ async def test_an_unknown_error_is_asked_twice_more(go: Drive) -> None:
         )
         await go.invoke(graph, talk(108_000), cast("RunnableConfig", CONFIG))
         assert len(summarizer.received) == calls
+
+
+@pytest.mark.parametrize(("window", "calls"), [(None, 2), (40_000, 4), (1_000_000, 1)])
+async def test_a_summarizer_reads_as_much_as_its_own_window_holds(go: Drive, window: int | None, calls: int) -> None:
+    """Three quarters of it in one call; without a profile, three quarters of the agent's."""
+    summarizer = ScriptedModel(replies=[SUMMARY], profile_window=window)
+    graph: Any = create_compacting_agent(
+        ScriptedModel(replies=["ok"]),
+        settings=CompactionSettings(context_window=128_000),
+        summarizer=summarizer,
+        checkpointer=InMemorySaver(),
+    )
+    await go.invoke(graph, talk(170_000), cast("RunnableConfig", CONFIG))
+    assert verdicts(graph) == ["committed"]
+    assert len(summarizer.received) == calls

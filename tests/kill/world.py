@@ -33,7 +33,6 @@ SETTINGS: dict[str, Any] = {
     "tool_blocks_keep_recent": 2,
     "dialogue_rounds_keep_min": 3,
     "dialogue_beyond_keep": 1,
-    "summary_input_tokens": 2_000,
     "summary_ahead": False,  # scenarios of their own switch it on
     "facts_beside_summary": False,  # the plays are weighed to the word
 }
@@ -69,6 +68,7 @@ class Scribe:
     file: Path
     broken: bool = False
     name: str = "scripted"
+    max_input_tokens: int = 3_000
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Log the request, and return a summary of fixed length."""
