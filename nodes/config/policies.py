@@ -176,9 +176,6 @@ class Selective(Policy):
     """`always`: in every compaction that removes messages. `if_needed`: only if the request is still larger than the
     target. `last_resort`: only if no strategy makes enough room; the summary then replaces the whole conversation."""
 
-    summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="What a summary replaces")
-    """`old_part`: the messages that the strategy does not keep. `all`: the whole conversation."""
-
 
 class TypedRules(Policy):
     """A rule for each type of message; a summary only where that is not enough."""

@@ -218,7 +218,7 @@ SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
     "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
     "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
     "summary_mode": st.sampled_from(["always", "if_needed"]),
-    "summary_scope": st.sampled_from(["old_part", "all"]),
+    "strategies": st.sampled_from([("tool_blocks",), ("full",)]),
     "facts_beside_summary": st.booleans(),
     "require_confirmation": st.sampled_from([False, False, True]),
 }

@@ -213,10 +213,10 @@ def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     assert str(found.new_messages[2].content).startswith("START one one")
 
 
-def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
+def test_the_strategy_full_leaves_one_summary_and_what_may_not_go() -> None:
     """The seed read literally."""
     messages = [SystemMessage("s"), *text_rounds(20, say=LONG), user("newest")]
-    settings = CompactionSettings(summary_scope="all")
+    settings = CompactionSettings(strategies=("full",))
     new = compacted(messages, 1_500, settings=settings).new_messages
     assert [message.type for message in new] == ["system", "human", "human"]
 

@@ -91,7 +91,7 @@ def test_a_form_shows_title_meaning_and_default() -> None:
 
 def test_settings_are_frozen_json() -> None:
     """They round-trip through JSON and cannot be changed in place."""
-    chosen = CompactionSettings(context_window=1_000, summary_scope="all")
+    chosen = CompactionSettings(context_window=1_000, summary_mode="if_needed")
     assert CompactionSettings.model_validate_json(chosen.model_dump_json()) == chosen
     assert json.loads(chosen.model_dump_json())["context_window"] == 1_000
     with pytest.raises(ValidationError):

@@ -96,10 +96,10 @@ def test_a_strategy_chooses_among_the_messages_that_the_earlier_ones_kept() -> N
     ]
 
 
-def test_the_scope_all_keeps_nothing_that_may_leave() -> None:
+def test_the_strategy_full_keeps_nothing_that_may_leave() -> None:
     """The literal reading of the seed: the summary stands for the whole conversation."""
     messages = [SystemMessage("s"), *text_rounds(3), *tool_blocks(2), AIMessage("done"), user("next")]
-    found = selected(messages, summary_scope="all")
+    found = selected(messages, strategies=("full",))
     assert found.drop == frozenset(range(1, 12))
     assert found.floor == 0
 
