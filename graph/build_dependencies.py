@@ -1,6 +1,7 @@
 """Make the objects that nodes work with (models, counters, records) from a builder's arguments; find them again."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import time
 from typing import Any, TypedDict, Unpack
@@ -31,6 +32,18 @@ from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 from .chat_model import named_model
 
 
+@dataclass(frozen=True, kw_only=True)
+class Extensions:
+    """Functions of the application by name; the settings use them by these names."""
+
+    strategies: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
+    """Functions of a conversation and of what is demanded, which choose the messages to remove."""
+    triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
+    """Functions of what was measured, which say whether a compaction starts."""
+    key_information: KeyInformationArgument = None
+    """Providers of text that each summary carries: functions by name, or objects such as `GitDiff(repository)`."""
+
+
 class Given(TypedDict, total=False):
     """The arguments that both builders and the middleware share; see `create_compacting_agent`."""
 
@@ -38,9 +51,7 @@ class Given(TypedDict, total=False):
     fallback_summarizers: Sequence[Summarizer | Model]
     redact: Redaction | Callable[[str], str] | None
     accept_summary: AcceptSummary | None
-    strategies: Mapping[str, Strategy] | None
-    triggers: Mapping[str, OwnTrigger] | None
-    key_information: KeyInformationArgument
+    extensions: Extensions | None
     token_counter: Any
 
 
@@ -62,6 +73,7 @@ def build_dependencies(
     This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
     counter, summarizer = counter_of(given.get("token_counter")), given.get("summarizer")
+    extensions = given.get("extensions") or Extensions()
     writer = summarizer if isinstance(summarizer, str) and summarizer in ("model", "digest") else None
     return Dependencies(
         settings=settings,
@@ -74,9 +86,9 @@ def build_dependencies(
         fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),
         accept_summary=given.get("accept_summary"),
-        strategies=with_own(given.get("strategies")),
-        triggers=given.get("triggers") or {},
-        key_information=providers_of(given.get("key_information")),
+        strategies=with_own(extensions.strategies),
+        triggers=extensions.triggers,
+        key_information=providers_of(extensions.key_information),
         counter=counter,
         now=time,
         tools=[convert_to_openai_tool(tool) for tool in tools],

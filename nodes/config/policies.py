@@ -100,7 +100,7 @@ def _strategies(*names: str) -> Any:
         min_length=1,
         title="Strategies",
         description="Strategies that choose the messages to remove, in the order in which they are tried. A name is "
-        "that of a strategy of the package, or of one that the builder's `strategies` holds.",
+        "that of a strategy of the package, or of one of the builder's `extensions`.",
     )
 
 

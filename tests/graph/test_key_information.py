@@ -19,6 +19,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    Extensions,
     GitDiff,
     Memories,
     SettingsError,
@@ -78,7 +79,7 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
             settings=settings(SMALL, **chosen),
             summarizer=reading(summarizer),
             token_counter=WORDS,
-            key_information=given,
+            extensions=Extensions(key_information=given),
             **options,
         )
 
