@@ -121,7 +121,7 @@ bench-writers: $(STAMPS)/dev
 	$(BIN)/python -m benchmarks.acknowledged_inputs --only "$(ONLY)"
 	$(BIN)/python -m benchmarks.acknowledged_inputs --price
 
-# What recall finds in long threads by the user's own words, its CPU time, and auto_recall turn by turn; five minutes.
+# What recall finds in long threads by the user's own words, its CPU time, and automatic recall turn by turn; five minutes.
 bench-recall: $(STAMPS)/dev
 	$(BIN)/python benchmarks/recall.py
 

@@ -331,10 +331,10 @@ def price(database: str, url: str) -> dict[str, Any]:
         graphs = {
             name: create_compacting_agent(
                 ScriptedModel(replies=[answer]),
-                settings=CompactionSettings(context_window=128_000, turn_wait_s=wait),
+                settings=CompactionSettings(context_window=128_000),
                 summarizer="digest",
                 checkpointer=checkpointer,
-            )
+            ).with_config(configurable={"turn_wait_s": wait})
             for name, wait in (("with", 60.0), ("without", None))
         }
         for number in range(PAIRS + 5):

@@ -22,7 +22,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph_compaction.checkpoint.compaction.search_index import ThreadIndex
 from langgraph_compaction.checkpoint.text_cache import cached_by_text, forget_texts
 from langgraph_compaction.graph.control_characters import in_line, json_line
-from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, compact_messages
+from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes.config.summary_format import FORMATS
 from langgraph_compaction.nodes.conversation.clipping import clip_at_sentence_end, clip_result
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in
@@ -228,7 +228,6 @@ def compacting(role: str, **settings: Any) -> Callable[[str], object]:
 COUNTER = approximate_counter()
 GOOD_TEXT = "The user asked 30 questions. The assistant answered each of them."
 GOOD = f"<summary>{GOOD_TEXT}</summary>"
-ONCE = CompactionSettings(summary_retries=0)
 
 
 def replying(reply: Callable[[str], str]) -> Callable[[str], object]:
@@ -242,7 +241,6 @@ def replying(reply: Callable[[str], str]) -> Callable[[str], object]:
                 max_tokens=1_000,
                 token_counter=characters,
                 summarizer=model,
-                settings=ONCE,
             )
 
     return work

@@ -1,10 +1,10 @@
 """Measures whether `recall` finds what a conversation needs, among many other conversations in the same thread.
 
 A thread holds the beginning of one recorded run, at a random place among whole runs of other tasks. The query is the
-next message of the run's user, in the user's own words, or the query that `auto_recall` makes of this message and the
-view. The two rounds before the message are in view and not archived. What has to be found are the identifiers that
-the view does not hold and that the calls need by which the message is answered. The query knows nothing about the
-places where these identifiers stand.
+next message of the run's user, in the user's own words, or the query that automatic recall makes of this message and
+the view. The two rounds before the message are in view and not archived. What has to be found are the identifiers
+that the view does not hold and that the calls need by which the message is answered. The query knows nothing about
+the places where these identifiers stand.
 
 BM25 with stemming, over the same messages and shown in the same way, is printed beside it, and so are two limits:
 what words can reach (`_in_reach`), and what would be found if the run to which the message belongs were known.
@@ -174,10 +174,10 @@ def measured(
         query, quoted, _ = found_for(records, thread, question.view)
         for asking, words, hits, shown in (
             ("message", question.words, records.search(thread, question.words, limit=MOST_FOUND), _answered),
-            ("auto_recall", query, quoted, _quoted),
+            ("automatic recall", query, quoted, _quoted),
         ):
             reach = _in_reach(question, messages, own, words)
-            every_hit = records.search(thread, words, limit=len(messages), follow=asking == "auto_recall")
+            every_hit = records.search(thread, words, limit=len(messages), follow=asking == "automatic recall")
             known = [one for one in every_hit if one.message.id in own][:MOST_COMPARED]
             for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
                 found.setdefault((asking, name), []).append(
@@ -227,7 +227,7 @@ def _answered(_: Question, query: str, hits: Sequence[SearchHit]) -> tuple[Seque
 
 
 def _quoted(question: Question, query: str, hits: Sequence[SearchHit]) -> tuple[Sequence[SearchHit], str]:
-    """Return what `auto_recall` quotes of found messages: the messages in order, and the text."""
+    """Return what automatic recall quotes of found messages: the messages in order, and the text."""
     passages = passages_for(question.view, query, hits, max_tokens=MAX_TOKENS, counter=COUNTER)
     return [one.found for one in passages], quotation(passages)
 

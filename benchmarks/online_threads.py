@@ -4,7 +4,7 @@ A thread holds several runs. Each run is cut at a user message in its middle: fi
 of the thread, then their second halves, in the same order. So a thread returns to each of its tasks, after all
 others, and the archive then holds up to all of the thread. The user does not say to which task the thread returns.
 
-Policies without an archive get the same number of tokens: what plain BM25 finds, for the query of `auto_recall`.
+Policies without an archive get the same number of tokens: what plain BM25 finds, for the query of automatic recall.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def _halves(run: Recording) -> tuple[list[BaseMessage], list[BaseMessage]]:
 def with_bm25(policy: Policy, depth: float = 1.0) -> Online:
     """Return a function that plays a run as `turn_by_turn` does, and quotes what BM25 finds in removed messages.
 
-    The quotation has the form, the place and the tokens of `auto_recall`, which come out of the same limit.
+    The quotation has the form, the place and the tokens of automatic recall, which come out of the same limit.
     """
 
     def played(run: Run, limit: int) -> PlayedRun:

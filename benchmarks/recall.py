@@ -1,4 +1,4 @@
-"""What `recall` finds in long threads by the user's own words, what that costs, and `auto_recall` turn by turn.
+"""What `recall` finds in long threads by the user's own words, what that costs, and automatic recall turn by turn.
 
     python benchmarks/recall.py [--questions 60]
 
@@ -50,7 +50,7 @@ LIMITS = (8_000, 16_000)
 def found(runs: list[Recording], most: int) -> list[dict[str, Any]]:
     """Measure what is found, in threads with eight other tasks and in threads of 100,000 tokens.
 
-    The query of `auto_recall` was chosen with the first questions, so that the others are measured apart.
+    The query of automatic recall was chosen with the first questions, so that the others are measured apart.
     """
     rows = []
     with Database.open("memory") as database:
@@ -114,14 +114,14 @@ def _cpu_ms(call: Callable[[], object]) -> float:
 
 
 def online(runs: list[Recording]) -> list[dict[str, Any]]:
-    """Play all runs turn by turn in long threads, with `auto_recall` and without; peers with hits of BM25."""
+    """Play all runs turn by turn in long threads, with automatic recall and without; peers with hits of BM25."""
     threads = long_threads(runs, LONG)
     recordings = [one.recording for one in threads]
     policies: dict[str, Sequence[Online]] = {
-        name: (through_the_graph(CompactionSettings(preset="faithful", auto_recall=on), recordings, UserParts()),)
-        for name, on in (("faithful, auto_recall=False", False), ("faithful", True))
+        name: (through_the_graph(CompactionSettings(preset="faithful", recall=how), recordings, UserParts()),)
+        for name, how in (("faithful, recall=none", "none"), ("faithful", "automatic"))
     }
-    compared = {"faithful": "faithful, auto_recall=False"}
+    compared = {"faithful": "faithful, recall=none"}
     peers: dict[str, tuple[tuple[Policy, ...], float]] = {
         "trim_messages": ((trimmed,), 1.0),
         "random exchanges": (tuple(but_the_newest(random_exchanges(seed)) for seed in SEEDS), DEPTH),

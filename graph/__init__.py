@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
 
+    from .build_dependencies import Extensions
     from .builder import create_compacting_agent, create_compaction_graph
     from .embedding import as_node
     from .exclusive_runs import one_run_at_a_time
@@ -52,6 +53,7 @@ __all__ = [
     "CompactionState",
     "CompactionThread",
     "ContextExhaustedError",
+    "Extensions",
     "Faithful",
     "GitDiff",
     "InvalidMessagesError",
@@ -89,6 +91,7 @@ _KEY_INFORMATION = dict.fromkeys(
 )
 _OWN = {
     "CompactionThread": ".thread",
+    "Extensions": ".build_dependencies",
     "OverLimitError": ".undo",
     "as_node": ".embedding",
     "create_compacting_agent": ".builder",

@@ -1,6 +1,7 @@
 """Make the objects that nodes work with (models, counters, records) from a builder's arguments; find them again."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import time
 from typing import Any, TypedDict, Unpack
@@ -18,6 +19,7 @@ from langgraph_compaction.nodes.runtime.dependencies import (
     Model,
     ModelSource,
     counter_of,
+    given_summarizer,
     loaded,
     redaction_of,
 )
@@ -25,9 +27,21 @@ from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
-from langgraph_compaction.nodes.summary.summarizers import AcceptSummary, summarizer_of
+from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .chat_model import named_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extensions:
+    """Functions of the application by name; the settings use them by these names."""
+
+    strategies: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
+    """Functions of a conversation and of what is demanded, which choose the messages to remove."""
+    triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
+    """Functions of what was measured, which say whether a compaction starts."""
+    key_information: KeyInformationArgument = None
+    """Providers of text that each summary carries: functions by name, or objects such as `GitDiff(repository)`."""
 
 
 class Given(TypedDict, total=False):
@@ -37,9 +51,7 @@ class Given(TypedDict, total=False):
     fallback_summarizers: Sequence[Summarizer | Model]
     redact: Redaction | Callable[[str], str] | None
     accept_summary: AcceptSummary | None
-    strategies: Mapping[str, Strategy] | None
-    triggers: Mapping[str, OwnTrigger] | None
-    key_information: KeyInformationArgument
+    extensions: Extensions | None
     token_counter: Any
 
 
@@ -53,6 +65,7 @@ def build_dependencies(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
     in_memory_by_default: bool = False,
+    summary_input: int | None = None,
     **given: Unpack[Given],
 ) -> Dependencies:
     """Return the dependencies of the nodes; raise `SettingsError` for an argument of a wrong type.
@@ -60,6 +73,7 @@ def build_dependencies(
     This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
     counter, summarizer = counter_of(given.get("token_counter")), given.get("summarizer")
+    extensions = given.get("extensions") or Extensions()
     writer = summarizer if isinstance(summarizer, str) and summarizer in ("model", "digest") else None
     return Dependencies(
         settings=settings,
@@ -68,12 +82,13 @@ def build_dependencies(
         writer=writer,
         summarizer=None if summarizer is None or writer else _opened(summarizer),
         summary_model=summary_model,
+        summary_input=summary_input,
         fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),
         accept_summary=given.get("accept_summary"),
-        strategies=with_own(given.get("strategies")),
-        triggers=given.get("triggers") or {},
-        key_information=providers_of(given.get("key_information")),
+        strategies=with_own(extensions.strategies),
+        triggers=extensions.triggers,
+        key_information=providers_of(extensions.key_information),
         counter=counter,
         now=time,
         tools=[convert_to_openai_tool(tool) for tool in tools],
@@ -88,9 +103,9 @@ def build_dependencies(
 def _opened(given: Any) -> Summarizer:
     """Return the summarizer of a builder's argument; a text other than "digest" is the name of a chat model."""
     if not isinstance(given, str) or given == "digest":
-        return summarizer_of(given)
+        return given_summarizer(given)
     try:
-        return summarizer_of(named_model(given))
+        return given_summarizer(named_model(given))
     except SettingsError as error:
         raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error
 

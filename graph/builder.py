@@ -28,13 +28,10 @@ from langgraph_compaction.nodes.runtime.dependencies import (
     with_tools,
 )
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
-from langgraph_compaction.nodes.selection.strategies.registry import Strategy
-from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState
-from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
-from .build_dependencies import build_dependencies
+from .build_dependencies import Extensions, build_dependencies
 from .chat_model import named_model
 from .database import records_for
 from .exclusive_runs import ExclusiveGraph
@@ -58,9 +55,7 @@ def create_compacting_agent(
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
     accept_summary: AcceptSummary | None = None,
-    strategies: Mapping[str, Strategy] | None = None,
-    triggers: Mapping[str, OwnTrigger] | None = None,
-    key_information: KeyInformationArgument = None,
+    extensions: Extensions | None = None,
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
@@ -81,9 +76,7 @@ def create_compacting_agent(
       `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
     - `accept_summary`: a function that is given a model's summary and the messages that it replaces, and returns
       whether the summary is used. Without it, a summary that shares no words with these messages is rejected.
-    - `strategies`, `triggers`: functions of the application, keyed by the names that the settings use.
-    - `key_information`: providers of text that each summary carries; functions by name, or objects such as
-      `GitDiff(repository)`.
+    - `extensions`: strategies, triggers and key information of the application, which the settings use by name.
     - `database`: holds snapshots, ledger and archive. By default the checkpointer's database, if the checkpointer is
       a `SQLAlchemySaver`, else memory.
     - `token_counter`: a function on a list of messages, as `trim_messages` takes it.
@@ -96,7 +89,7 @@ def create_compacting_agent(
     source = _source_of(model)
     chosen = settings_of(settings)
     records = records_for(database, checkpointer)
-    own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
+    own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.has_recall_tool else []
     tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
     dependencies = build_dependencies(
@@ -111,9 +104,7 @@ def create_compacting_agent(
         fallback_summarizers=fallback_summarizers,
         redact=redact,
         accept_summary=accept_summary,
-        strategies=strategies,
-        triggers=triggers,
-        key_information=key_information,
+        extensions=extensions,
         token_counter=token_counter,
     )
     _checked(dependencies)
@@ -132,9 +123,7 @@ def create_compaction_graph(
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
     accept_summary: AcceptSummary | None = None,
-    strategies: Mapping[str, Strategy] | None = None,
-    triggers: Mapping[str, OwnTrigger] | None = None,
-    key_information: KeyInformationArgument = None,
+    extensions: Extensions | None = None,
     system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,
@@ -158,9 +147,7 @@ def create_compaction_graph(
         fallback_summarizers=fallback_summarizers,
         redact=redact,
         accept_summary=accept_summary,
-        strategies=strategies,
-        triggers=triggers,
-        key_information=key_information,
+        extensions=extensions,
         token_counter=token_counter,
     )
     _checked(dependencies)
@@ -190,7 +177,7 @@ def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: S
     if not isinstance(tools, ToolNode):
         return ToolNode([*tools, *own], handle_tool_errors=True)
     if own:
-        raise SettingsError("with recall=True give the tools as a list: the tool `recall` is put beside them")
+        raise SettingsError("with the recall tool, give the tools as a list: the tool `recall` is put beside them")
     return tools
 
 

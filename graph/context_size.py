@@ -36,7 +36,7 @@ def sizes_in(given: Any, name: str) -> tuple[ContextSize, ...]:
         if len(clause) != 1:
             raise SettingsError(
                 f"{name}={clause!r} asks for all of several sizes: give a list where any one is enough, or a "
-                'function of your own: triggers={"mine": lambda reading: ...} with '
+                'function of your own: extensions=Extensions(triggers={"mine": lambda reading: ...}) with '
                 'settings=CompactionSettings(triggers=({"kind": "own", "name": "mine"},))'
             )
         given = next(iter(clause.items()))

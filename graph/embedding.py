@@ -62,7 +62,7 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
 def rendered(graph: Graph, config: RunnableConfig, state: Mapping[str, Any]) -> Effects[list[AnyMessage]]:
     """Return the request of a parent's own model: the state's messages as `render` returns them, and the quotation.
 
-    The quotation is that of `auto_recall`, if the graph's settings say so.
+    The quotation is that of automatic recall, if the graph's settings say so.
     """
     # a parent with persist="subgraph" does not know whether its messages were compacted
     known = {"compaction": {"epoch": 1}, **state, "messages": with_ids(state["messages"])}

@@ -40,6 +40,12 @@ HELD = "__compaction_run_leases"
 """Key of `configurable` under which a config carries the leases that its run holds. LangGraph gives a run's config to
 its nodes and tools, and stores no key that begins with two underscores."""
 
+WAIT = "turn_wait_s"
+"""Key of `configurable` with the seconds that a run waits for another run on its thread; with `None`, it takes no
+lease."""
+WAIT_S = 60.0
+"""Seconds that a run waits if its config does not say it."""
+
 _EXAMPLE = '{"configurable": {"thread_id": "1"}}, with an id of your choice for the conversation'
 _TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
 _FIRST_PAUSE_S = 0.005
@@ -62,14 +68,14 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
         """Stream a run as LangGraph does, after the other runs on the thread."""
-        with turn(self, config, options.get("context")) as held:
+        with turn(self, config) as held:
             if _spares(self, input, held):
                 _check_request(self.get_state(held, subgraphs=True))
             yield from super().stream(input, held, **options)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
         """Stream a run as LangGraph does, after the other runs on the thread."""
-        async with aturn(self, config, options.get("context")) as held:
+        async with aturn(self, config) as held:
             if _spares(self, input, held):
                 _check_request(await self.aget_state(held, subgraphs=True))
             async with aclosing(cast("AsyncGenerator[Any]", super().astream(input, held, **options))) as chunks:
@@ -135,14 +141,13 @@ def one_run_at_a_time(graph: AnyGraph) -> ExclusiveGraph:
 
 
 @contextmanager
-def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) -> Generator[RunnableConfig]:
+def turn(graph: AnyGraph, config: RunnableConfig | None) -> Generator[RunnableConfig]:
     """Hold the lease of the thread that a config names; yield the config for the calls that hold the lease.
 
-    `context` is that of the run, which may change the setting `turn_wait_s`. Raises `ThreadBusyError` if another run
-    does not end in time, and `TurnLostError` after a run that ended well and did not hold the lease any more. A graph
-    whose runs do not take turns takes no lease.
+    Raises `ThreadBusyError` if another run does not end in time, and `TurnLostError` after a run that ended well and
+    did not hold the lease any more. A graph whose runs do not take turns takes no lease.
     """
-    wanted = _lease_for(graph, config, context)
+    wanted = _lease_for(graph, config)
     if wanted is None:
         yield config or {}
         return
@@ -156,11 +161,9 @@ def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) ->
 
 
 @asynccontextmanager
-async def aturn(
-    graph: AnyGraph, config: RunnableConfig | None, context: Any = None
-) -> AsyncGenerator[RunnableConfig]:
+async def aturn(graph: AnyGraph, config: RunnableConfig | None) -> AsyncGenerator[RunnableConfig]:
     """`turn`, asynchronously."""
-    wanted = _lease_for(graph, config, context)
+    wanted = _lease_for(graph, config)
     if wanted is None:
         yield config or {}
         return
@@ -194,12 +197,12 @@ class _Wanted:
     lease: RunLease
     leases: RunLeases
     wait_s: float
-    setting: str = "turn_wait_s"
+    setting: str = WAIT
     until: float = 0.0
     """Until when the lease is held without a heartbeat, in seconds of the wall clock."""
 
 
-def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> _Wanted | None:
+def _lease_for(graph: AnyGraph, config: RunnableConfig | None) -> _Wanted | None:
     """Return the lease that a call must take; None if it needs none, or if the calling code already holds it."""
     if not isinstance(graph, ExclusiveGraph):
         return None
@@ -212,12 +215,12 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
     thread = thread_of(given)
     if any(lease.thread_id == thread and not lease.ended for lease in _held_by(given)):
         return None
-    dependencies = dependencies_of(graph)
-    wait_s = _own_wait(context)
-    wait_s = dependencies.settings.turn_wait_s if wait_s is None else wait_s
+    wait_s = given.get(WAIT, WAIT_S)
     if wait_s is None:
         return None
-    records = dependencies.records
+    if not isinstance(wait_s, int | float):
+        raise SettingsError(f"{WAIT}={wait_s!r} of the config is no number of seconds")
+    records = dependencies_of(graph).records
     stored = records.database.durable
     leases = records.run_leases if stored else memory_leases(getattr(saver, "database", saver))
     return _Wanted(RunLease(thread), leases, wait_s)
@@ -262,12 +265,6 @@ def _saver(graph: AnyGraph, given: Mapping[str, Any]) -> Any:
     """Return the checkpointer of a call, or `None` without one or if it is that of a parent graph."""
     saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
     return None if isinstance(saver, bool) else saver
-
-
-def _own_wait(context: Any) -> float | None:
-    """Return the `turn_wait_s` of a run's own context."""
-    given = context.get("turn_wait_s") if isinstance(context, Mapping) else getattr(context, "turn_wait_s", None)
-    return given if isinstance(given, int | float) else None
 
 
 def _held_by(given: Mapping[str, Any]) -> tuple[RunLease, ...]:

@@ -52,13 +52,10 @@ from langgraph_compaction.nodes.runtime.dependencies import (
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
-from langgraph_compaction.nodes.selection.strategies.registry import Strategy
-from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import CompactionChannel, merge
-from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
-from .build_dependencies import build_dependencies
+from .build_dependencies import Extensions, build_dependencies
 from .chat_model import named_model
 from .context_size import ContextSize, kept_by, sizes_in, with_sizes
 from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
@@ -137,9 +134,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         fallback_summarizers: Sequence[Summarizer | Model] = (),
         redact: Redaction | Callable[[str], str] | None = None,
         accept_summary: AcceptSummary | None = None,
-        strategies: Mapping[str, Strategy] | None = None,
-        triggers: Mapping[str, OwnTrigger] | None = None,
-        key_information: KeyInformationArgument = None,
+        extensions: Extensions | None = None,
         database: str | Engine | Database | None = None,
         token_counter: Any = None,
         name: str | None = None,
@@ -149,8 +144,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         known = named_model(model) if isinstance(model, str) else model
         chosen = settings_of(settings)
         own = summary_prompt and summary_prompt.replace("{messages}", CONVERSATION)  # as LangChain writes it
-        asked = {"summary_prompt": own, "summary_input_tokens": trim_tokens_to_summarize}
-        chosen = effective(chosen, asked)
+        chosen = effective(chosen, {"summary_prompt": own})
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
         self._has_database, self._records = database is not None, RecordsOfCheckpointers()
         self._dependencies = build_dependencies(
@@ -158,13 +152,12 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             records_for(database, None),
             model=known or _no_model_yet,
             summary_model=known,
+            summary_input=trim_tokens_to_summarize,
             summarizer=summarizer,
             fallback_summarizers=fallback_summarizers,
             redact=redact,
             accept_summary=accept_summary,
-            strategies=strategies,
-            triggers=triggers,
-            key_information=key_information,
+            extensions=extensions,
             token_counter=token_counter,
         )
         self._sized(None, USUAL_WINDOW)

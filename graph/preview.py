@@ -108,7 +108,7 @@ def call_on(
     meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
     system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
     fixed = meter.scaled(overhead + total(counter, system))
-    recalls = settings.auto_recall and (values.get("compaction") or {}).get("epoch", 0) > 0
+    recalls = settings.quotes_archive and (values.get("compaction") or {}).get("epoch", 0) > 0
     sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens, recalls=recalls)
     pins = frozenset((values.get("memory") or {}).get("pins") or ())
     last = next(iter((values.get("messages") or [])[-1:]), None)

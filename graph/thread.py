@@ -37,7 +37,7 @@ class CompactionThread:
     raise `CompactionError`.
 
     Methods that change the thread wait for its running runs, as runs wait for each other, and raise `ThreadBusyError`
-    after the setting `turn_wait_s`. `forget` does not wait: it ends the runs.
+    after the config's `turn_wait_s`. `forget` does not wait: it ends the runs.
     """
 
     graph: Graph
@@ -148,7 +148,7 @@ class CompactionThread:
         """Return the request for a model that a parent graph calls itself, beside the node that `as_node` made.
 
         `state` is the parent's state: a dictionary, a model of pydantic or a dataclass. The request is that of
-        `nodes.render`, and with `auto_recall` a last message that quotes the archive. The message is for this request
+        `nodes.render`, and with automatic recall a last message that quotes the archive, for this request
         only: do not add it to the state.
         """
         return run_sync(self.graph, "arender", rendered(self.graph, self.config, as_mapping(state)))

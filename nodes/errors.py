@@ -58,7 +58,7 @@ class MessageRefusedError(CompactionError):
 
 
 class ThreadBusyError(CompactionError):
-    """Another run was working on the thread for longer than `turn_wait_s`; nothing of this run was stored."""
+    """Another run was working on the thread for longer than this run may wait; nothing of this run was stored."""
 
 
 class TurnLostError(CompactionError):

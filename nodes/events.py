@@ -17,7 +17,7 @@ ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were r
                     that restores them (CONVERSATION_REPLACED)
 CompactContextEvent at a commit
 CompactionEvent     when an attempt ends, with its verdict: the last event of the attempt
-ContextWarningEvent when the request reaches `warn_ratio`, if that is set: once until the next commit
+ContextWarningEvent when the request reaches 75 % of the window, and no trigger: once until the next commit
 =================== =========================================================================================
 """
 
@@ -136,7 +136,7 @@ class CompactContextEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class ContextWarningEvent:
-    """The request reached `warn_ratio`, before it reaches the trigger."""
+    """The request reached 75 % of the window, before it reaches the trigger."""
 
     type: str = CONTEXT_WARNING
     message: str

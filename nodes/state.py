@@ -178,7 +178,7 @@ class CompactionChannel(TypedDict, total=False):
     """Size of the request, in tokens, when a person declined a compaction. The person is asked again when the request
     has grown by 5 % of the window."""
     warned: bool
-    """Whether `warn_ratio` was reached since the last commit."""
+    """Whether a `ContextWarningEvent` was written since the last commit."""
     awaiting_choice: int
     """Tokens of the whole request when a person was asked what to do over the limit; 0 without such a question."""
     handoff: dict[str, Any] | None

@@ -100,7 +100,7 @@ def _strategies(*names: str) -> Any:
         min_length=1,
         title="Strategies",
         description="Strategies that choose the messages to remove, in the order in which they are tried. A name is "
-        "that of a strategy of the package, or of one that the builder's `strategies` holds.",
+        "that of a strategy of the package, or of one of the builder's `extensions`.",
     )
 
 
@@ -175,9 +175,6 @@ class Selective(Policy):
     summary_mode: SummaryMode = Field(default="always", title="When a summary is written")
     """`always`: in every compaction that removes messages. `if_needed`: only if the request is still larger than the
     target. `last_resort`: only if no strategy makes enough room; the summary then replaces the whole conversation."""
-
-    summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="What a summary replaces")
-    """`old_part`: the messages that the strategy does not keep. `all`: the whole conversation."""
 
 
 class TypedRules(Policy):
@@ -324,8 +321,8 @@ class RecentRounds(Policy):
 
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - the same whatever is given
-        """Return the window, that a person is asked, and when a warning is written."""
-        return {"context_window": 80_000, "require_confirmation": True, "warn_ratio": 0.75}
+        """Return the window, and that a person is asked."""
+        return {"context_window": 80_000, "require_confirmation": True}
 
 
 class ReserveTokens(Policy):
@@ -362,7 +359,7 @@ class Faithful(Policy):
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - the same whatever is given
         """Return the sizes and the recall of this policy."""
-        return {"trigger_ratio": 1.0, "target_ratio": 0.4, "auto_recall": True}
+        return {"trigger_ratio": 1.0, "target_ratio": 0.4, "recall": "automatic"}
 
 
 AnyPolicy = Annotated[

@@ -78,17 +78,6 @@ class CompactionSettings(Frozen):
     and by what the user asked to keep; without `{conversation}`, the text is the system message. A prompt that
     contains `<summary>` asks for a reply between these tags. `None`: the policy's own prompt, in `language`."""
 
-    summary_max_tokens: PositiveInt | None = Field(default=None, title="Most tokens of a summary")
-    """Maximum length of a summary in tokens; a longer one is cut at the end of a line or sentence. `None`:
-    `max(window / 20, min(1024, room / 4))`; a digest may be longer by its facts."""
-
-    summary_input_tokens: PositiveInt | None = Field(default=None, title="Most tokens shown to the summarizer")
-    """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: 75 % of the
-    window, or 90 % of the limit if this is less."""
-
-    summary_retries: int = Field(default=2, ge=0, le=10, title="Retries of a summary")
-    """How often a call of the summarizer is repeated after it failed, or after its reply was rejected."""
-
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Timeout of a summary (seconds)")
     """Seconds after which a call of the summarizer counts as failed. After twice this time, no further summarizer is
     called in a turn: the request is sent as it is, or, over the limit, with a digest."""
@@ -110,13 +99,11 @@ class CompactionSettings(Frozen):
     """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer.
     Nobody is asked after the provider refused a request as too long."""
 
-    recall: bool = Field(default=False, title="Recall tool")
-    """Whether the agent gets the tool `recall`, which searches the messages that compactions removed from the view.
-    Summaries and shortened results then contain handles, by which the tool returns the originals."""
-
-    auto_recall: bool = Field(default=False, title="Recall automatically")
-    """Whether the archive is searched before the model answers a new user message, and what fits is quoted at the end
-    of this one request, in at most 5 % of the room and at most 1,000 tokens."""
+    recall: Literal["none", "tool", "automatic", "both"] = Field(default="none", title="Recall")
+    """How the messages are searched that compactions removed from the view. `tool`: the agent gets the tool `recall`;
+    summaries and shortened results then contain handles, by which the tool returns the originals. `automatic`: the
+    archive is searched before the model answers a new user message, and what fits is quoted at the end of this one
+    request, in at most 5 % of the room and at most 1,000 tokens."""
 
     language: Language = Field(default="en", title="Language")
     """Language of the prompts for summaries, of the question before a compaction, and of the fixed text around a
@@ -133,14 +120,6 @@ class CompactionSettings(Frozen):
 
     join_user_messages: bool = Field(default=False, title="Join user messages")
     """Whether adjacent user messages are joined in the request, for providers that require alternating roles."""
-
-    turn_wait_s: float | None = Field(default=60.0, ge=0, title="Wait for another run (seconds)")
-    """Seconds that a run waits while another run works on the same thread; then it ends with `ThreadBusyError` and
-    stores nothing. `None`: runs do not wait for each other."""
-
-    warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Warning (share of the window)")
-    """When the request reaches this share of the window, a `ContextWarningEvent` is written, at most once between two
-    compactions. `None`: never."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Events of each phase")
     """Whether each phase of a compaction writes a `CompactionMetaEvent` to LangGraph's stream mode `custom`."""
@@ -171,6 +150,16 @@ class CompactionSettings(Frozen):
         """Return the triggers that compare tokens, `trigger_ratio` first."""
         first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)
         return (*first, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
+
+    @property
+    def has_recall_tool(self) -> bool:
+        """Whether the agent has the tool `recall`."""
+        return self.recall in ("tool", "both")
+
+    @property
+    def quotes_archive(self) -> bool:
+        """Whether the archive is searched before the model answers."""
+        return self.recall in ("automatic", "both")
 
     @property
     def prompt(self) -> str:

@@ -116,7 +116,7 @@ class Command(Frozen):
 
 
 class Own(Frozen):
-    """A trigger of the application, named as in the builder's `triggers=`."""
+    """A trigger of the application, named as in the builder's `extensions=`."""
 
     kind: Literal["own"] = "own"
     name: str = Field(min_length=1)

@@ -18,11 +18,11 @@ limit instead of the window."""
 LEAST_BESIDE_PINS = 128
 """Tokens that pins leave at least: the shortest summary, which tells of a removed step, and a short question."""
 RECALL_SHARE = 0.05
-"""Share of the room that `auto_recall` may take."""
+"""Share of the room that automatic recall may take."""
 MAX_RECALLED = 1_000
-"""Largest number of tokens that `auto_recall` may take."""
+"""Largest number of tokens that automatic recall may take."""
 MIN_RECALLED = 100
-"""Where that share is less, `auto_recall` takes nothing: a quotation in so few tokens says too little."""
+"""Where that share is less, it takes nothing: a quotation in so few tokens says too little."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 
@@ -43,7 +43,7 @@ class Sizes:
     trigger: int
     aim: int
     recalled: int = 0
-    """Tokens kept free for what `auto_recall` quotes from the archive."""
+    """Tokens kept free for what automatic recall quotes from the archive."""
     of_limit: bool = False
     """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False

@@ -23,7 +23,7 @@ _TAG = "summary"
 _THOUGHT = Anchored(r"<(think|thinking|thought|reasoning|analysis)>")
 
 _UNFINISHED: Mapping[Ending, tuple[str, str]] = {
-    "cut": ("max_tokens_truncated", "raise the summarizer's max_tokens, or lower summary_max_tokens"),
+    "cut": ("max_tokens_truncated", "raise the summarizer's max_tokens, or ask for less in summary_prompt"),
     "broken_off": ("broken_off", "the provider broke the reply off"),
     "unknown": ("unknown_finish_reason", "the provider gave a reason that is not known to end a reply normally"),
 }

@@ -23,13 +23,12 @@ from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
-from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of
+from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of, given_summarizer
 from ..runtime.effects import Effects, arun, blocking, is_long, run
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..selection.trigger_evaluation import Reading, counted, firing
 from ..state import CompactionState, with_ids
-from ..summary.summarizers import summarizer_of
 from .runner import run_nodes
 
 Messages = Sequence[MessageLikeRepresentation] | PromptValue
@@ -163,10 +162,11 @@ def _compact(
     strategies: Mapping[str, Strategy] | None,
     force: bool,
 ) -> Effects[CompactionResult]:
-    given = _checked(messages)
+    given, writer = _checked(messages), given_summarizer(summarizer)
     context = _context(
         given,
-        summarizer=summarizer_of(summarizer),
+        summarizer=writer,
+        summary_input=None if getattr(writer, "max_input_tokens", None) else max(SUMMARY_INPUT, max_tokens // 2),
         settings=_chosen(settings, preset, max_tokens),
         strategies=with_own(strategies),
         counter=counter_of(token_counter),
@@ -247,14 +247,8 @@ def _chosen(settings: CompactionSettings | None, preset: Preset | None, max_toke
     """Return the settings for a plain list: no answer follows the list, so no room is reserved for an answer."""
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
-    settings = settings_of(settings)
-    changed = {
-        "preset": preset,
-        "context_window": max_tokens,
-        "output_reserve": 0,
-        "summary_input_tokens": settings.summary_input_tokens or max(SUMMARY_INPUT, max_tokens // 2),
-    }
-    return effective(settings, changed)
+    changed = {"preset": preset, "context_window": max_tokens, "output_reserve": 0}
+    return effective(settings_of(settings), changed)
 
 
 def _result(

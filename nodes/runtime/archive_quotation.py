@@ -1,4 +1,4 @@
-"""`auto_recall`: quote what the archive knows about the user's newest message, behind all messages of one request.
+"""Automatic recall: quote what the archive knows about the user's newest message, behind all messages of one request.
 
 The quotation is in the request only: it is never stored, so it is never a rule, a pin or part of a summary. It stands
 last, so that a provider's cache keeps everything before it.
@@ -62,7 +62,7 @@ _QUERY_CHARS = 2_000
 
 
 def quoted_archive(context: NodeContext) -> Effects[HumanMessage | None]:
-    """Return the message with the quotation; `None` without `auto_recall`, a new user message, an archive or a hit.
+    """Return the message with the quotation; `None` without automatic recall, new user message, archive or hit.
 
     Where the archive cannot be read, the log says so and the request is sent without a quotation.
     """

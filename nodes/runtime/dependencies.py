@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from time import time
@@ -35,7 +35,7 @@ from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information import KeyInformation, check_known
-from ..summary.summarizers import AcceptSummary, DigestSummarizer, RunnableSummarizer, Summarizer
+from ..summary.summarizers import AcceptSummary, DigestSummarizer, RunnableSummarizer, Summarizer, summarizer_of
 
 Model = Runnable[Any, Any]
 ModelSource = Model | Callable[[Any, Any], Model] | None
@@ -109,6 +109,14 @@ def own_summarizer(model: Model | None) -> Summarizer:
     return RunnableSummarizer(without_tools(model), is_graph=False)
 
 
+def given_summarizer(given: Any) -> Summarizer:
+    """Return the summarizer for a builder's `summarizer=`, with what its profile says if it is a chat model."""
+    summarizer = summarizer_of(given)
+    if not isinstance(summarizer, RunnableSummarizer) or not (window := told_window(summarizer.runnable)):
+        return summarizer
+    return replace(summarizer, max_input_tokens=window - (answer_tokens(summarizer.runnable, window) or 0))
+
+
 def model_name(model: Model | None) -> str:
     """Return the provider's name of a model, or else the name of the model's class; empty without a model."""
     if model is None:
@@ -162,6 +170,8 @@ class Dependencies:
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
     """Function that returns the owner of a new draft, called for each draft because a server can fork."""
+    summary_input: int | None = None
+    """Most tokens of a conversation that a summarizer is shown in one call; `None`: the models' windows decide."""
     fallbacks: tuple[Summarizer, ...] = ()
     """Summarizers to call, in order, if the first one fails."""
     redaction: Redaction | None = None

@@ -80,6 +80,8 @@ class Call:
     """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
     """Whether the result may fill the window, because no answer and no further input follow it."""
+    summary_input: int | None = None
+    """Most tokens of a conversation that a summarizer is shown in one call; `None`: the models' windows decide."""
     accept_summary: AcceptSummary | None = None
     """The application's own check of a model's summary, in place of the check by shared words."""
     prepared: Choice | None = None
@@ -393,16 +395,17 @@ def summary_budget(
     """Return the maximum number of tokens of a summary's text; `tokens` is the size of the request without it.
 
     The result should end at the aim. If this leaves less than a fifth of the room for the summary, the summary may
-    take half of the space under the ceiling, up to that fifth, but never more than `summary_max_tokens`. The other
-    parts of the message (`extra`) are counted with the request.
+    take half of the space under the ceiling, up to that fifth, but never more than `_longest`. The other parts of the
+    message (`extra`) are counted with the request.
     """
-    taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, level)
+    taken, cap = tokens + frame(call, extra), _longest(call, level)
     space = ceiling - taken - JOINTS
     wanted = max(goal.aim - taken, min(space // 2, call.sizes.room // BEYOND_AIM), _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
 
-def _usual(call: Call, level: Level) -> int:
+def _longest(call: Call, level: Level) -> int:
+    """Return the most tokens of a summary, whatever room there is."""
     sizes = call.sizes
     if call.fills_window:
         return sizes.window if level.is_deterministic else max(1, sizes.window // 2)

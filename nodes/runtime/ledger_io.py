@@ -91,7 +91,7 @@ def _named(context: NodeContext, original: AnyMessage, short: AnyMessage) -> Any
         return short
     kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(context, original))}}
     named = short.model_copy(update={"additional_kwargs": kwargs})
-    return with_recall_handle(named) if context.settings.recall and named.text != original.text else named
+    return with_recall_handle(named) if context.settings.has_recall_tool and named.text != original.text else named
 
 
 def as_begun(context: NodeContext, draft: Draft) -> bool:

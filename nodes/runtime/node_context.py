@@ -182,7 +182,7 @@ class NodeContext:
 
     @cached_property
     def sizes_after_commit(self) -> Sizes:
-        """The sizes of the next call after a commit: from then on `auto_recall` has an archive to quote from."""
+        """The sizes of the next call after a commit: from then on automatic recall has an archive to quote from."""
         if self.may_quote_archive or not self._quotes_archive:
             return self.sizes
         window, fixed, _ = self._parts_of_sizes
@@ -190,12 +190,12 @@ class NodeContext:
 
     @property
     def may_quote_archive(self) -> bool:
-        """Whether `auto_recall` is on and the thread has an archive, because a compaction was committed."""
+        """Whether automatic recall is on and the thread has an archive, because a compaction was committed."""
         return self._quotes_archive and self.epoch > 0
 
     @property
     def _quotes_archive(self) -> bool:
-        return self.settings.auto_recall and self.thread_id is not None
+        return self.settings.quotes_archive and self.thread_id is not None
 
     @cached_property
     def _system_tokens(self) -> int:
@@ -228,6 +228,7 @@ class NodeContext:
             pins=frozenset(self.memory.get("pins") or ()),
             said=frozenset(self._just_said()),
             redaction=self.dependencies.redaction,
+            summary_input=self.dependencies.summary_input,
             accept_summary=self.dependencies.accept_summary,
             strategies=self.dependencies.strategies,
             names_handles=self._can_recall,
@@ -263,7 +264,7 @@ class NodeContext:
     def _can_recall(self) -> bool:
         """Whether removed messages can be recalled by handles: the run has a thread id and goes on in this thread."""
         here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
-        return here and self.settings.recall
+        return here and self.settings.has_recall_tool
 
     @cached_property
     def fallback_chain(self) -> FallbackChain:

@@ -37,6 +37,8 @@ BACKOFF_S = 0.5
 part."""
 ASKED_AGAIN = frozenset({"rejected_empty", "rejected_truncated", "rejected_inflated"})
 """Verdicts on a reply after which the same summarizer is asked again, with the defect named."""
+CALLS = 3
+"""Maximum number of calls for one request: the first one, and two more after failures or rejected replies."""
 MOST_FAILED = 4
 """Maximum number of calls of one attempt that fail or whose reply is rejected."""
 PIECES = 4
@@ -141,9 +143,10 @@ class Work:
         return chunks(old, limit, counter, guard) or [Chunk((), "")]
 
     def _limit(self) -> int:
-        sizes = self.call.sizes
-        tokens = self.call.settings.summary_input_tokens or min(sizes.window * 3 // 4, sizes.limit * 9 // 10)
-        return max(1, self.call.meter.unscaled(tokens))
+        """Return the most tokens of one chunk: 75 % of what the summarizer accepts, as far as that is known."""
+        call, own = self.call, getattr(self.level.summarizer, "max_input_tokens", None) or 0
+        usual = own * 3 // 4 or min(call.sizes.window * 3 // 4, call.sizes.limit * 9 // 10)
+        return max(1, call.meter.unscaled(call.summary_input or usual))
 
     def request(self, part: Chunk, earlier: EarlierSummary, body: str) -> SummaryRequest:
         """Return the request to add one chunk to the summary so far."""
@@ -189,8 +192,8 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
     """Summarize the messages to be removed, chunk by chunk; each chunk updates the summary so far.
 
     A level in pieces summarizes each piece separately, and then the pieces' summaries together. A reply that is no
-    summary is requested again, with the defect named, `summary_retries` times. No call begins that is not expected to
-    end before the deadline.
+    summary is requested again, with the defect named, at most twice. No call begins that is not expected to end
+    before the deadline.
     """
     earlier, parts = work.earlier(), work.parts()
     written = WrittenSummary(body=earlier.body, record=earlier.record)
@@ -217,12 +220,9 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
 
 
 def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
-    """Return the summary cut to the size that the settings allow."""
-    settings, counter = work.call.settings, work.call.meter.counter
-    most, characters = settings.summary_max_tokens, settings.summary_max_length
-    return replace(
-        written, body=clip_at_sentence_end(written.body, counter=counter, tokens=most, characters=characters)
-    )
+    """Return the summary cut to the characters that the settings allow."""
+    most, counter = work.call.settings.summary_max_length, work.call.meter.counter
+    return replace(written, body=clip_at_sentence_end(written.body, counter=counter, characters=most))
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
     """
     finding: Finding | None = None
     defect: str | None = None
-    left, took = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1, 0.0
+    left, took = 1 if work.level.is_deterministic else CALLS, 0.0
     while (left := min(left, MOST_FAILED - so_far.failed)) > 0:
         until = work.time.left()
         if not work.level.is_deterministic and until <= took:

@@ -21,6 +21,8 @@ ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm"
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
 """For each point of a turn at which sizes are checked, the hook whose triggers are evaluated there."""
 
+WARNING_RATIO = 0.75
+"""Share of the window, or of the limit where ratios are, from which the user is warned of the next compaction."""
 
 UNASKABLE = (
     "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or set "
@@ -79,9 +81,10 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
 
 
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:
-    """Warn once, until the next commit, that the conversation has grown to `warn_ratio`."""
-    ratio, base = context.settings.warn_ratio, context.sizes.base
-    if source == "input" or ratio is None or size < share(base, ratio) or context.compaction.get("warned"):
+    """Warn once, until the next commit, that the conversation has grown to `WARNING_RATIO`."""
+    base = context.sizes.base
+    told = context.compaction.get("warned") or not context.settings.enabled
+    if source == "input" or told or size < share(base, WARNING_RATIO):
         return {}
     emit(context.writer, warning_event(size, base, context.sizes.trigger))
     return {"warned": True}

@@ -72,15 +72,15 @@ def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) 
 
     If beginning and end together exceed `tokens`, only the beginning stays.
     """
-    counter = selector.meter.counter
+    counter, recall = selector.meter.counter, selector.settings.has_recall_tool
     ends = both_ends(text, tokens // 2, counter)
     left = tokens - counter.text(ends)
     if left < 0:
-        return with_clipped_text(message, counter.head(text, tokens), counter, recall=selector.settings.recall)
+        return with_clipped_text(message, counter.head(text, tokens), counter, recall=recall)
     said, shown = HumanMessage(text), HumanMessage(ends)
     made = digest([said], budget=left, counter=counter, sections=_EXTRACTED, beside=[shown])
     short = f"{ends}\n{made.text}" if made.text else ends
-    return with_clipped_text(message, short, counter, recall=selector.settings.recall)
+    return with_clipped_text(message, short, counter, recall=recall)
 
 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:

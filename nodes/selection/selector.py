@@ -319,7 +319,7 @@ class Selector:
         """Return the clipped copy of one message, `None` if it would not be shorter; most plans ask for the same."""
         name = (index, calls, results, keep, texts)
         if name not in self._copies:
-            message, counter, recall = self.view.messages[index], self.meter.counter, self.settings.recall
+            message, counter, recall = self.view.messages[index], self.meter.counter, self.settings.has_recall_tool
             new: AnyMessage = message
             if isinstance(message, AIMessage):
                 new = clip_calls(message, threshold=calls, keep=keep, counter=counter)
@@ -363,7 +363,7 @@ class Selector:
         Their beginnings and ends stay; short results stay whole. `None` if even `MIN_PREVIEW` tokens of each are too
         much, or if none is left.
         """
-        messages, counter, recall = self.view.messages, self.meter.counter, self.settings.recall
+        messages, counter, recall = self.view.messages, self.meter.counter, self.settings.has_recall_tool
         sizes = {index: self._as_sent(messages[index]) for index in self.unread_results - found.drop}
         room = sum(sizes.values()) - self.meter.unscaled(found.tokens - most) - _MARKER * len(sizes)
         for _ in range(_TRIES if sizes else 0):
@@ -400,7 +400,7 @@ class Selector:
                 threshold=chosen.tool_result_threshold,
                 keep=chosen.preview_tokens,
                 counter=counter,
-                recall=self.settings.recall,
+                recall=self.settings.has_recall_tool,
                 keep_media=True,
             )
             left -= self.meter.scaled(self._as_sent(whole) - self._as_sent(clip[index]))

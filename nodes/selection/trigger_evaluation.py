@@ -69,7 +69,7 @@ def check_own_triggers(settings: CompactionSettings, own: Mapping[str, OwnTrigge
         if isinstance(trigger, Own) and trigger.name not in own:
             raise SettingsError(
                 f"triggers names {trigger.name!r}, which the builder was not given: pass "
-                f"triggers={{{trigger.name!r}: function}} to it"
+                f"extensions=Extensions(triggers={{{trigger.name!r}: function}}) to it"
             )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..config.policies import Selective
 from ..config.settings import CompactionSettings
 from ..gate.invariants import Finding
 from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, is_deterministic
@@ -53,10 +52,9 @@ def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, 
     The name holds the preset, the selective strategies that were applied (if the settings leave a choice) and the
     level's summarizer (if there is a summary).
     """
-    scope = "" if settings.of(Selective).summary_scope == "old_part" else "-all"
     taken = f"/{selected}" if selected and settings.policy.strategies != (selected,) else ""
     by = f"+{level.name}" if summary else ""
-    return level.name if level.hides else f"{settings.preset}{scope}{taken}{by}"
+    return level.name if level.hides else f"{settings.preset}{taken}{by}"
 
 
 def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -> int:

@@ -212,7 +212,7 @@ BUILT_IN: Mapping[str, KeyInformation] = {
 KeyInformationArgument = (
     Sequence[KeyInformation] | Mapping[str, KeyInformation | Callable[[KeyContext], CollectedText]] | None
 )
-"""The type of a builder's `key_information=`: a list of providers, or providers and functions by name."""
+"""What a builder takes: a list of providers, or providers and functions by name."""
 
 
 def providers_of(given: KeyInformationArgument) -> dict[str, KeyInformation]:
@@ -241,7 +241,7 @@ def check_known(names: Sequence[str], known: Mapping[str, KeyInformation]) -> No
         if name not in known:
             raise SettingsError(
                 f"no provider of key information is named {name!r}: {hint(name, known)}; pass "
-                "your own to the builder as key_information=[...]"
+                "your own to the builder as extensions=Extensions(key_information=[...])"
             )
 
 

@@ -74,7 +74,11 @@ class SummaryRequest:
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Summarizes messages to be removed. If a summarizer raises, the attempt fails and is rolled back."""
+    """Summarizes messages to be removed. If a summarizer raises, the attempt fails and is rolled back.
+
+    With an attribute `max_input_tokens`, it is shown at most 75 % of these tokens in one call; without it, as many as
+    the agent's own model.
+    """
 
     @property
     def name(self) -> str:
@@ -155,6 +159,8 @@ class RunnableSummarizer:
     runnable: Runnable[Any, Any]
     is_graph: bool
     name: str = "model"
+    max_input_tokens: int | None = None
+    """Tokens that the model accepts by its profile, less those of its answer; `None` if no profile says it."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Call the model or graph without the turn's conversation thread, checkpointer and tools."""

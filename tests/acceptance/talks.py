@@ -74,11 +74,11 @@ def answer_with(patch: pytest.MonkeyPatch, model: Any, *replies: Any, summary: A
 def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = None, **given: Any) -> Any:
     """Build an agent with a preset's own settings; what is no setting is an argument of the builder.
 
-    `key_information` is the builder's argument, the sources themselves. `summary_ahead` is off unless asked for:
-    a summary prepared in the background would make the number of requests depend on time.
+    `summary_ahead` is off unless asked for: a summary prepared in the background would make the number of requests
+    depend on time.
     """
     given.setdefault("summary_ahead", False)
-    settings = {name: given.pop(name) for name in list(given) if name in KNOWN - {"key_information"}}
+    settings = {name: given.pop(name) for name in list(given) if name in KNOWN}
     given.setdefault("checkpointer", InMemorySaver())
     with clock_of(given.pop("now", None)):
         return create_compacting_agent(

@@ -24,6 +24,7 @@ from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
     CompactionThread,
+    Extensions,
     GitDiff,
     SettingsError,
     create_compacting_agent,
@@ -306,7 +307,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             checkpointer=saver,
             store=store,
             state_schema=Working,
-            key_information=[repository(tmp_path_factory.mktemp("sheds"))],
+            extensions=Extensions(key_information=[repository(tmp_path_factory.mktemp("sheds"))]),
             system_prompt="You paint.",
         )
 

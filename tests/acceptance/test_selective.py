@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, Extensions, create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import arguments_json
@@ -414,7 +414,7 @@ def test_a_choice_that_raises_is_rolled_back_to_what_was_stored_before_it(answer
 
     settings: dict[str, Any] = {"settings": CompactionSettings(strategies=("broken",), hooks=("pre_model",))}
     agent: Any = create_compacting_agent(
-        model, strategies={"broken": broken}, checkpointer=InMemorySaver(), **settings
+        model, extensions=Extensions(strategies={"broken": broken}), checkpointer=InMemorySaver(), **settings
     )
     agent.invoke({"messages": LOGS}, CONFIG)
     (row,) = ledger(agent)

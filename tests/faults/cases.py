@@ -136,6 +136,8 @@ class Case:
     asynchronous: bool = False
     fallback: tuple[str, ...] = ()
     """Answers of a fallback summarizer, in the same form; empty for no fallback."""
+    reads: int = 2_000
+    """Words that the summarizer is shown in one call."""
     redact: Redacted = None
     broken: Faults = field(default_factory=Faults)
     """Calls of the records that fail."""
@@ -204,7 +206,6 @@ def conversations(draw: st.DrawFn) -> list[AnyMessage]:
 
 GENERAL: dict[str, st.SearchStrategy[Any]] = {
     "output_reserve": st.sampled_from([0, 0, 40, None]),
-    "summary_retries": st.integers(0, 2),
     "join_user_messages": st.booleans(),
     "on_refusal": st.sampled_from(["message", "raise"]),
 }
@@ -217,9 +218,7 @@ SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
     "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
     "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
     "summary_mode": st.sampled_from(["always", "if_needed"]),
-    "summary_scope": st.sampled_from(["old_part", "all"]),
-    "summary_max_tokens": st.sampled_from([None, 30]),
-    "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
+    "strategies": st.sampled_from([("tool_blocks",), ("full",)]),
     "facts_beside_summary": st.booleans(),
     "require_confirmation": st.sampled_from([False, False, True]),
 }
@@ -297,6 +296,7 @@ def cases(draw: st.DrawFn, *, wide: bool = False) -> Case:
         reports=draw(st.sampled_from([None, None, 1.0, 0.5, 1.6])),
         asynchronous=draw(st.sampled_from([False, False, True])),
         fallback=draw(st.one_of(st.just(()), summaries)),
+        reads=draw(st.sampled_from([100, 400, 2_000])),
         redact=draw(st.sampled_from(REDACTED)),
         broken=draw(faults(RECORDS, *some, all_calls)),
         pins=frozenset(draw(st.lists(st.sampled_from(ids), max_size=1)) if ids else ()),

@@ -35,7 +35,7 @@ from tests.faults.cases import (
 )
 from tests.faults.minimum import least, pinned_words, waits
 from tests.faults.onlooker import Onlooker, messages_of
-from tests.graph.harness import WORDS, Clock, agent, filler
+from tests.graph.harness import WORDS, Clock, agent, filler, reading
 from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
 
@@ -105,7 +105,7 @@ class Stage:
         self.running = False
         self.graph = agent(
             self.model,
-            self.summarizer if case.summaries else "digest",
+            reading(self.summarizer, case.reads) if case.summaries else "digest",
             fallback_summarizers=[self.fallback] if case.fallback else [],
             redact=case.redaction,
             tools=[read],
@@ -345,7 +345,7 @@ class Stage:
     def check_records(self) -> None:
         """Check that the ledger has every call of the summarizer, and the transcript every message."""
         rows = self.records.history(self.thread)
-        most = (self.case.settings.summary_retries + 1) * 2 * max(1, self.longest)
+        most = 3 * 2 * max(1, self.longest)
         for row in rows:
             self._expect((row.summary_calls or 0) <= most, f"{row.summary_calls} calls in one attempt")
         models = ("model", "fallback")

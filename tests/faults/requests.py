@@ -37,7 +37,7 @@ def read(words: int) -> str:
 async def all_is_shown(go: Drive) -> None:
     """The summarizer sees every removed message in chunks, the ledger names them, and no unique word is lost."""
     given = [*needled(100, 20), HumanMessage("and now?", id="q")]
-    stage = Stage(go, [SHORT], [copying(NEEDLE)], {"summary_input_tokens": 400, "context_window": 1_600})
+    stage = Stage(go, [SHORT], [copying(NEEDLE)], {"context_window": 1_600}, reads=400)
     await stage.turn({"messages": given})
     assert len(stage.summarizer.received) > 4
     stage.check(["committed"], said=given, holds=[f"NEEDLE-{n}" for n in range(100)])

@@ -12,7 +12,19 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.testing import ScriptedModel, texts
-from tests.graph.harness import CONFIG, SUMMARY, Clock, Drive, agent, events, ledger, standing, values, verdicts
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Clock,
+    Drive,
+    agent,
+    events,
+    ledger,
+    reading,
+    standing,
+    values,
+    verdicts,
+)
 from tests.invariants import check_request, is_summary
 
 NEEDLE = r"NEEDLE-\d+"
@@ -27,10 +39,12 @@ class Stage:
     replies: Sequence[Any] = ("ok",)
     summaries: Sequence[Any] = (SUMMARY,)
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reads: int = 2_000
+    """Words that the summarizer is shown in one call."""
 
     def __post_init__(self) -> None:
         self.model = ScriptedModel(replies=list(self.replies))
-        self.summarizer = ScriptedModel(replies=list(self.summaries))
+        self.summarizer = reading(ScriptedModel(replies=list(self.summaries)), self.reads)
         self.clock, self.saver = Clock(), InMemorySaver()
         self.chunks: list[Any] = []
         self.database = Database.open("memory")

@@ -30,9 +30,16 @@ SMALL: dict[str, Any] = {
     "output_reserve": 0,
     "dialogue_rounds_keep_min": 2,
     "dialogue_beyond_keep": 0,
-    "summary_input_tokens": 2_000,
     "summary_ahead": False,  # its own tests switch it on
 }
+
+
+def reading(summarizer: Any, words: int = 2_000) -> Any:
+    """The summarizer, which is shown so many words in one call if it is a model; by default it is one of its own."""
+    made = summarizer or ScriptedModel(replies=[SUMMARY])
+    if isinstance(made, ScriptedModel) and not made.profile:
+        made.profile = {"max_input_tokens": words * 4 // 3 + 1}
+    return made
 
 
 class Clock:
@@ -100,7 +107,8 @@ def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
             model or ScriptedModel(),
             options.pop("tools", ()),
             settings=chosen,
-            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            summarizer=reading(summarizer),
+            fallback_summarizers=[reading(one) for one in options.pop("fallback_summarizers", ())],
             token_counter=counter,
             **options,
         )

@@ -58,7 +58,7 @@ class World:
         """Earlier checkpoints, each with what had been said."""
         self.count = self.checked = 0
         self.model = ScriptedModel(replies=["ok " * 9])
-        settings: dict[str, Any] = {"context_window": WINDOW, "dialogue_rounds_keep_min": 1, "summary_retries": 0}
+        settings: dict[str, Any] = {"context_window": WINDOW, "dialogue_rounds_keep_min": 1}
         settings |= {"summary_ahead": True, "facts_beside_summary": False}
         self.graph = agent(self.model, self, checkpointer=saver, now=self.clock, **settings)
         self.config: Any = {"configurable": {"thread_id": f"{CONFIG['configurable']['thread_id']}-{seed}"}}

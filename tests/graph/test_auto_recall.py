@@ -1,4 +1,4 @@
-"""`auto_recall`: what the archive knows about the newest message stands last in the request, and nowhere else."""
+"""Automatic recall: what the archive knows about the newest message stands last in the request, and nowhere else."""
 
 import re
 from typing import Any
@@ -31,7 +31,7 @@ def told(*more: AnyMessage) -> list[AnyMessage]:
 
 def compacted(model: ScriptedModel, *more: AnyMessage, **settings: Any) -> Any:
     """An agent out of whose view a fact has left, in a window of 128,000 tokens; its summaries hold no facts."""
-    given = {**WINDOW, "auto_recall": True, "facts_beside_summary": False, **settings}
+    given = {**WINDOW, "recall": "automatic", "facts_beside_summary": False, **settings}
     graph = agent(model, ScriptedModel(replies=["<summary>what was said before was noted</summary>"]), **given)
     graph.invoke({"messages": told(*more)}, CONFIG)
     CompactionThread(graph, CONFIG).compact(full=True)
@@ -79,7 +79,7 @@ async def test_the_handles_of_a_quotation_give_the_whole_message(go: Drive) -> N
         return AIMessage("", tool_calls=[{"name": "recall", "args": {"handle": name}, "id": "r"}])
 
     model = ScriptedModel()
-    graph = compacted(model, call, long, recall=True, context_window=16_000)
+    graph = compacted(model, call, long, recall="both", context_window=16_000)
     model.replies = [*model.replies[: len(model.received)], handle_of, "done"]
     await go.invoke(graph, said(QUESTION))
     recalled = values(graph)["messages"][-2]
@@ -93,14 +93,14 @@ async def test_nothing_is_searched_where_nothing_can_be_found(go: Drive, monkeyp
     """Before the first compaction, with the setting off, without a thread, after a tool's result."""
     searched: list[str] = []
     monkeypatch.setattr(CompactionRecords, "search", lambda *given, **_: searched.append(given[2]) or [])
-    fresh = agent(**WINDOW, auto_recall=True)
+    fresh = agent(**WINDOW, recall="automatic")
     await go.invoke(fresh, {"messages": told()})
     await go.invoke(fresh, said(QUESTION))
-    await go.invoke(agent(**WINDOW, auto_recall=True, checkpointer=None), said(QUESTION), {"configurable": {}})
-    await go.invoke(compacted(ScriptedModel(), auto_recall=False), said(QUESTION))
+    await go.invoke(agent(**WINDOW, recall="automatic", checkpointer=None), said(QUESTION), {"configurable": {}})
+    await go.invoke(compacted(ScriptedModel(), recall="none"), said(QUESTION))
     assert searched == []
     call = AIMessage("", tool_calls=[{"name": "recall", "args": {"query": "wifi"}, "id": "r"}])
-    await go.invoke(compacted(ScriptedModel(replies=["one", call, "done"]), recall=True), said(QUESTION))
+    await go.invoke(compacted(ScriptedModel(replies=["one", call, "done"]), recall="both"), said(QUESTION))
     assert [query.splitlines()[0] for query in searched] == ["wifi password harbor again", "wifi"]
 
 
@@ -187,7 +187,7 @@ async def test_an_archive_that_cannot_be_searched_does_not_end_the_turn(
 async def test_in_the_middleware(go: Drive) -> None:
     """The hook sends the same request."""
     model = ScriptedModel()
-    graph = agents.agent(model, **WINDOW, auto_recall=True, facts_beside_summary=False)
+    graph = agents.agent(model, **WINDOW, recall="automatic", facts_beside_summary=False)
     await go.invoke(graph, {"messages": told()})
     if isinstance(go, Asynchronous):
         await CompactionThread(graph, CONFIG).acompact(full=True)
@@ -213,7 +213,7 @@ def test_what_is_in_view_is_not_quoted() -> None:
 async def test_what_a_message_names_comes_before_what_is_near_the_last_messages(go: Drive) -> None:
     """Of many equal records, the one that the user names is quoted first, although the last ones share more words."""
     model = ScriptedModel()
-    graph = agent(model, "digest", context_window=8_000, auto_recall=True)
+    graph = agent(model, "digest", context_window=8_000, recall="automatic")
     entries = [
         f"Entry {n}: crate C-{100 + n} came from pier {n * 7 % 40}, weighs {n * 13 % 90} kg and belongs to captain "
         f"K-{n * 3}. {'The sea was calm. ' * 10}"

@@ -101,7 +101,7 @@ WARNING = {
 
 def warning(**options: Any) -> Any:
     """An agent that warns at three quarters and compacts at nine tenths."""
-    return agent(ScriptedModel(replies=["ok"]), warn_ratio=0.75, trigger_ratio=0.9, **options)
+    return agent(ScriptedModel(replies=["ok"]), trigger_ratio=0.9, **options)
 
 
 async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:

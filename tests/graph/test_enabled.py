@@ -62,23 +62,23 @@ SERVED = """
 import asyncio
 from langgraph_compaction.graph.agent import agent
 dependencies = asyncio.run(agent()).builder.nodes["token_check"].runnable.dependencies
-print(dependencies.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "summary_retries"}))
+print(dependencies.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "target_ratio"}))
 """
 
 
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, '{"preset":"selective","context_window":4000,"trigger_ratio":0.8,"summary_retries":2}'),
+        ({}, '{"preset":"selective","context_window":4000,"trigger_ratio":0.8,"target_ratio":0.5}'),
         (
-            {"CONFIG": "agent.yaml", "SUMMARY_RETRIES": "4"},
-            '{"preset":"recent_rounds","context_window":9000,"trigger_ratio":0.7,"summary_retries":4}',
+            {"CONFIG": "agent.yaml", "TARGET_RATIO": "0.4"},
+            '{"preset":"recent_rounds","context_window":9000,"trigger_ratio":0.7,"target_ratio":0.4}',
         ),
     ],
 )
 def test_the_servers_graph_reads_file_and_environment(variables: dict[str, str], said: str, tmp_path: Path) -> None:
     """The environment stands over the file; without a window of theirs the model's stands."""
-    settings = "{preset: recent_rounds, max_context_tokens: 9000, trigger_ratio: 0.7, summary_retries: 3}"
+    settings = "{preset: recent_rounds, max_context_tokens: 9000, trigger_ratio: 0.7, target_ratio: 0.3}"
     (tmp_path / "agent.yaml").write_text(f"context_compaction: {settings}", encoding="utf-8")
     served = _served(variables, tmp_path)
     assert (served.returncode, served.stdout.strip()) == (0, said)

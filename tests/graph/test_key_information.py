@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_compaction.graph import GitDiff, Memories, SettingsError, create_compacting_agent
+from langgraph_compaction.graph import Extensions, GitDiff, Memories, SettingsError, create_compacting_agent
 from langgraph_compaction.nodes import KeyContext
 from langgraph_compaction.nodes.runtime import collect_key_information
 from langgraph_compaction.nodes.summary import key_information
@@ -30,6 +30,7 @@ from tests.graph.harness import (
     events,
     filler,
     full,
+    reading,
     rounds,
     said,
     standing,
@@ -49,9 +50,9 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
         return create_compacting_agent(
             model or calm(),
             settings=settings(SMALL, **chosen),
-            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            summarizer=reading(summarizer),
             token_counter=WORDS,
-            key_information=given,
+            extensions=Extensions(key_information=given),
             **options,
         )
 

@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.records import CompactionRecords
 from langgraph_compaction.graph import CompactionSettings
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import CONFIG, Drive, ended, ledger, said, values
-from tests.graph.test_who_summarizes import BUILDS, Build, asks_for_summary, ours, talk
+from tests.graph.test_who_summarizes import BUILDS, Build, asks_for_summary, langchain, ours, talk
 from tests.invariants import is_summary
 from tests.settings import settings as chosen_of
 
@@ -144,7 +144,7 @@ async def test_listed_rules_are_shown_if_they_fit(go: Drive, script: Provider, w
 async def test_each_part_of_a_long_conversation_has_its_list(go: Drive, script: Provider) -> None:
     """The summarizer reads the conversation in parts; what it lists after the first one is not lost."""
     script.replies = lambda request: writes(LISTED if GREEK in str(request["messages"]) else "")(request)
-    graph = ours(script, CompactionSettings(summary_input_tokens=40_000))
+    graph = langchain(script, CompactionSettings(), trim_tokens_to_summarize=40_000)
     await go.invoke(graph, given(108_000))
     requests = requests_for_summaries(script)
     assert len(requests) > 1

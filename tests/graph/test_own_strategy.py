@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, Extensions, create_compacting_agent
 from langgraph_compaction.nodes import Choice, Demand, Selector
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
@@ -24,7 +24,7 @@ def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
     """The earlier summary leaves with what a later compaction summarizes, and one stands for both."""
     graph = create_compacting_agent(
         ScriptedModel(),
-        strategies={"old_results": old_results},
+        extensions=Extensions(strategies={"old_results": old_results}),
         settings=CompactionSettings(**SMALL, strategies=("old_results",), summary_mode=mode),
         summarizer=ScriptedModel(replies=[SUMMARY]),
         token_counter=WORDS,
@@ -49,7 +49,7 @@ def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written() -
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = create_compacting_agent(
         ScriptedModel(),
-        strategies={"lost_call": lost_call},
+        extensions=Extensions(strategies={"lost_call": lost_call}),
         settings=CompactionSettings(**SMALL, strategies=("lost_call",)),
         summarizer=summarizer,
         token_counter=WORDS,

@@ -59,7 +59,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
     with Database.open(f"sqlite:///{tmp_path / 'handles.db'}") as database:
         database.setup()
         model = ScriptedModel(replies=["first", fetches, "12C"])
-        graph = agent(model, recall=True, database=database.engine)
+        graph = agent(model, recall="tool", database=database.engine)
         await go.invoke(graph, START)
         assert "ZK-4471" not in "".join(message.text for message in values(graph)["messages"])
         await go.invoke(graph, said("which seat?"))
@@ -70,7 +70,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
 
 def test_without_recall_a_summary_shows_no_handle() -> None:
     """The message is what it was."""
-    with_it, without = agent(recall=True, facts_beside_summary=False), agent(facts_beside_summary=False)
+    with_it, without = agent(recall="tool", facts_beside_summary=False), agent(facts_beside_summary=False)
     for graph in (with_it, without):
         graph.invoke(START, CONFIG)
     shown, plain = summary_of(with_it), summary_of(without)
@@ -81,10 +81,10 @@ def test_without_recall_a_summary_shows_no_handle() -> None:
 
 def test_where_nothing_is_archived_there_is_no_handle() -> None:
     """Neither in a list that is compacted by itself, nor without a thread."""
-    settings = CompactionSettings(recall=True)
+    settings = CompactionSettings(recall="tool")
     short = compact_messages(rounds(12), max_tokens=400, token_counter=WORDS, settings=settings)
     assert any(map(is_summary, short))
-    graph = agent(recall=True, checkpointer=None)
+    graph = agent(recall="tool", checkpointer=None)
     left = graph.invoke(START, {"configurable": {}})["messages"]
     assert any(map(is_summary, left))
     assert not any("[recall:" in message.text for message in (*short, *left))
@@ -93,7 +93,7 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
 @pytest.mark.parametrize("form", ["record", "cleared", "terse"])
 def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     """As many as there is room for, in every form; the text that is absorbed has none of them."""
-    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True, form=form)
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall="tool", form=form)
     graph.invoke(START, CONFIG)
     seen: list[list[str]] = []
     for number in range(EARLIER_HANDLES + 2):

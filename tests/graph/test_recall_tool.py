@@ -84,7 +84,7 @@ async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
     assert "noted" in answers
     assert FACT.text not in answers
     call = {"name": "recall", "args": {"query": "booking", "speaker": "assistant"}, "id": "r1"}
-    graph = compacted(model=ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "done"]), recall=True)
+    graph = compacted(model=ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "done"]), recall="tool")
     await go.invoke(graph, said("what did you say?"))
     (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
     assert result.text == answers
@@ -103,7 +103,7 @@ def test_nothing_asked_is_an_error() -> None:
 async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
     """Nothing is kept, and nothing is raised through the turn."""
     call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
-    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True, checkpointer=None)
+    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall="tool", checkpointer=None)
     result = await go.invoke(graph, said("hello"), {"configurable": {}})
     assert result["messages"][-2].text.startswith("this conversation has no thread_id")
     assert result["messages"][-2].status == "error"
@@ -116,7 +116,7 @@ def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     Without `recall`, only the mark of the message contains the handle.
     """
     options: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
-    graph = agent(recall=True, redact=redact, **options)
+    graph = agent(recall="tool", redact=redact, **options)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 800), HumanMessage("go on", id="q1")]
     graph.invoke({"messages": given}, CONFIG)
     (clipped,) = [m for m in values(graph)["messages"] if m.id == "result-1"]

@@ -21,6 +21,7 @@ from tests.graph.harness import (
     events,
     filler,
     ledger,
+    reading,
     rounds,
     said,
     standing,
@@ -75,12 +76,8 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     go: Drive, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever the summarizer does, on every level, and over two compactions."""
-    summarizer = SUMMARIZERS[case]()
-    options = {
-        "tool_blocks_keep_recent": 0,
-        "facts_beside_summary": True,
-        "summary_input_tokens": 120,
-    }
+    summarizer = reading(SUMMARIZERS[case](), 120)
+    options = {"tool_blocks_keep_recent": 0, "facts_beside_summary": True}
     graph = agent(calm(), summarizer, redact=redact, **options)
     with caplog.at_level(logging.DEBUG, "langgraph_compaction"):
         chunks = await go.stream(graph, given(), stream_mode=["updates", "custom"])

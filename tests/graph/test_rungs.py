@@ -16,6 +16,7 @@ from tests.graph.harness import (
     filler,
     full,
     ledger,
+    reading,
     rounds,
     said,
     standing,
@@ -73,8 +74,8 @@ def broken(error: Any = None) -> ScriptedModel:
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
     """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
     reply, helps = FAILURES[case]
-    fallback = ScriptedModel(replies=["<summary>of harbour pilots and customs brokers</summary>"])
-    graph = agent(calm(), broken(reply), fallback_summarizers=[fallback], summary_input_tokens=4_000)
+    fallback = reading(ScriptedModel(replies=["<summary>of harbour pilots and customs brokers</summary>"]), 4_000)
+    graph = agent(calm(), reading(broken(reply), 4_000), fallback_summarizers=[fallback])
     await go.invoke(graph, {"messages": [HumanMessage(PROSE, id="prose"), *over()["messages"]]})
     assert strategies(graph) == ([MODEL, PIECES, FIRST] if helps else [MODEL, FIRST])
     assert verdicts(graph)[-1] == "committed"
@@ -103,7 +104,6 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     models = [broken(), broken()]
     settings = {
         "on_summary_failure": "nothing",
-        "summary_retries": 0,
         "hooks": ("pre_model",),
     }
     graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], **settings)
@@ -111,5 +111,5 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     for turn in range(3):
         await go.invoke(graph, said(f"more {turn}"))
     assert strategies(graph) == [MODEL, FIRST, MODEL, FIRST]
-    assert [len(model.received) for model in models] == [2, 2]
+    assert [len(model.received) for model in models] == [6, 6]
     assert set(verdicts(graph)) == {"failed_permanent"}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -23,12 +24,12 @@ from langgraph_compaction.graph import CompactionSettings, CompactionThread, Thr
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.errors import TurnLostError
+from langgraph_compaction.nodes.errors import SettingsError, TurnLostError
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, said
+from tests.graph.harness import CONFIG, THREAD, Drive, said
 
 WINDOW = CompactionSettings(context_window=128_000)
-NO_WAIT = {"turn_wait_s": 0.0}
+NO_WAIT: RunnableConfig = {"configurable": {"thread_id": THREAD, "turn_wait_s": 0.0}}
 
 
 @pytest.fixture
@@ -129,9 +130,9 @@ def changes(graph: Any) -> dict[str, Callable[[], object]]:
     """Every call that changes a thread, as one that does not wait."""
     thread = CompactionThread(graph, CONFIG)
     return {
-        "invoke": lambda: graph.invoke(said("second"), CONFIG, context=NO_WAIT),
-        "stream_events": lambda: graph.stream_events(said("second"), CONFIG, version="v3", context=NO_WAIT).output,
-        "ainvoke": lambda: asyncio.run(graph.ainvoke(said("second"), CONFIG, context=NO_WAIT)),
+        "invoke": lambda: graph.invoke(said("second"), NO_WAIT),
+        "stream_events": lambda: graph.stream_events(said("second"), NO_WAIT, version="v3").output,
+        "ainvoke": lambda: asyncio.run(graph.ainvoke(said("second"), NO_WAIT)),
         "update_state": lambda: graph.update_state(CONFIG, {"messages": [HumanMessage("second")]}, as_node="model"),
         "aupdate_state": lambda: asyncio.run(graph.aupdate_state(CONFIG, said("second"), as_node="model")),
         "pin": lambda: thread.pin(text="second"),
@@ -159,9 +160,9 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
 
     graph = create_compacting_agent(
         ScriptedModel(replies=[reply]),
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        settings=WINDOW,
         checkpointer=InMemorySaver(),
-    )
+    ).with_config(configurable={"turn_wait_s": 0.0})
     graph.invoke(said("first"), CONFIG)
     assert [type(error) for error in errors] == [ThreadBusyError]
     assert "turn_wait_s" in str(errors[0])
@@ -179,12 +180,14 @@ def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
         (None, "0.02"),
     ],
 )
-def test_a_runs_own_context_says_how_long_it_waits(context: Any, waits: str) -> None:
-    """If the context contains no number for `turn_wait_s`, the setting applies."""
-    settings = CompactionSettings(context_window=128_000, turn_wait_s=0.02)
-    graph = create_compacting_agent(ScriptedModel(), settings=settings, checkpointer=InMemorySaver())
+def test_a_runs_config_says_how_long_it_waits(given: dict[str, float], waits: str) -> None:
+    """It stands over what the agent's config says; what is no number is an error."""
+    agent = create_compacting_agent(ScriptedModel(), settings=WINDOW, checkpointer=InMemorySaver())
+    graph = agent.with_config(configurable={"turn_wait_s": 0.02})
     with turn(graph, CONFIG), pytest.raises(ThreadBusyError, match=f"for the {waits} s that"):
-        graph.invoke(said("second"), CONFIG, context=context)
+        graph.invoke(said("second"), {"configurable": {"thread_id": THREAD, **given}})
+    with pytest.raises(SettingsError, match="turn_wait_s='soon' of the config is no number"):
+        graph.invoke(said("second"), {"configurable": {"thread_id": THREAD, "turn_wait_s": "soon"}})
 
 
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
@@ -206,9 +209,9 @@ async def test_a_tool_may_use_its_own_thread(how: str) -> None:
     graph = create_compacting_agent(
         ScriptedModel(replies=[call, "ok"]),
         [again],
-        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        settings=WINDOW,
         checkpointer=InMemorySaver(),
-    )
+    ).with_config(configurable={"turn_wait_s": 0.0})
     await graph.ainvoke(said("outer"), CONFIG)
     assert "done" in [message.text for message in (await graph.aget_state(CONFIG)).values["messages"]]
 
@@ -216,7 +219,7 @@ async def test_a_tool_may_use_its_own_thread(how: str) -> None:
 def is_free(graph: Any) -> bool:
     """Whether a run on the thread need not wait."""
     try:
-        graph.invoke(said("next"), CONFIG, context=NO_WAIT)
+        graph.invoke(said("next"), NO_WAIT)
     except ThreadBusyError:
         return False
     return True
@@ -233,10 +236,10 @@ def test_a_run_that_stops_early_gives_its_thread_back() -> None:
     call = AIMessage("", tool_calls=[{"name": "ask", "args": {}, "id": "1"}])
     graph = ours(ScriptedModel(replies=[call, "thank you", OSError("down"), "ok"]), tools=[ask])
     assert "__interrupt__" in graph.invoke(said("ask"), CONFIG)
-    graph.invoke(Command(resume="yes"), CONFIG, context=NO_WAIT)
+    graph.invoke(Command(resume="yes"), NO_WAIT)
     with pytest.raises(OSError, match="down"):
-        graph.invoke(said("fail"), CONFIG, context=NO_WAIT)
-    for _ in graph.stream(said("left"), CONFIG, context=NO_WAIT):
+        graph.invoke(said("fail"), NO_WAIT)
+    for _ in graph.stream(said("left"), NO_WAIT):
         break
     assert is_free(graph)
     paused = graph.stream(said("paused"), CONFIG)
@@ -260,7 +263,7 @@ async def test_a_run_that_is_cancelled_gives_its_thread_back(tmp_path: Path) -> 
         with pytest.raises(asyncio.CancelledError):
             await task
     model.delay = 0.0
-    async for _ in graph.astream(said("left"), CONFIG, context=NO_WAIT):
+    async for _ in graph.astream(said("left"), NO_WAIT):
         break
     await asyncio.sleep(0)  # the event loop closes the iterator
     await graph.ainvoke(said("next"), CONFIG)

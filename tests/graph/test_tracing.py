@@ -207,7 +207,7 @@ async def test_a_run_that_waits_for_another_one_is_measured(go: Drive, recorded:
     """Whether it got its turn in the end, too."""
     graph = harness.agent(calm())
     with turn(graph, CONFIG), pytest.raises(ThreadBusyError):
-        await go.invoke(graph, said("now"), context={"turn_wait_s": 0.0})
+        await go.invoke(graph.with_config(configurable={"turn_wait_s": 0.0}), said("now"))
     await go.invoke(graph, said("later"))
     assert {point.attributes["taken"]: point.count for point in recorded.points("run.wait")} == {False: 1, True: 2}
 
@@ -300,6 +300,7 @@ class Looking(ReplyingSummarizer):
     def __init__(self) -> None:
         super().__init__(Reply(content=SUMMARY))
         self.seen: list[Any] = []
+        self.max_input_tokens = 2_667
 
     def summarize(self, request: Any) -> Any:
         """Record them, and change a context variable."""

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
@@ -98,16 +98,14 @@ async def test_a_compaction_has_one_deadline(go: Drive, clock: Clock, pairs: int
 async def test_a_fallback_is_asked_while_any_time_is_left(go: Drive, clock: Clock) -> None:
     """Half a second before the deadline, a fallback that answers at once still writes the summary."""
 
-    def refused(_: list[BaseMessage]) -> str:
+    def refused(_: list[BaseMessage]) -> AIMessage:
         clock.time += 119.5
-        return ""
+        return AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c"}])
 
     spare = ScriptedModel(replies=[SUMMARY])
-    graph = agent(
-        calm(), ScriptedModel(replies=[refused]), fallback_summarizers=[spare], now=clock, summary_retries=0
-    )
+    graph = agent(calm(), ScriptedModel(replies=[refused]), fallback_summarizers=[spare], now=clock)
     await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")]})
-    assert verdicts(graph) == ["rejected_empty", "committed"]
+    assert verdicts(graph) == ["rejected_tool_call", "committed"]
     assert len(spare.received) == 1
 
 

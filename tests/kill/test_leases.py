@@ -40,7 +40,7 @@ def at_work(world: World, place: str = "summarize:enter") -> Generator[Any]:
 
 def at_once(world: World) -> World:
     """The world with an agent whose runs do not wait for each other: a draft alone tells that another one works."""
-    return replace(world, settings={"turn_wait_s": None})
+    return replace(world, wait_s=None)
 
 
 def left_alone(left: Sight, after: Sight) -> bool:

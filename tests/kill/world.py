@@ -33,7 +33,6 @@ SETTINGS: dict[str, Any] = {
     "tool_blocks_keep_recent": 2,
     "dialogue_rounds_keep_min": 3,
     "dialogue_beyond_keep": 1,
-    "summary_input_tokens": 2_000,
     "summary_ahead": False,  # scenarios of their own switch it on
     "facts_beside_summary": False,  # the plays are weighed to the word
 }
@@ -69,6 +68,7 @@ class Scribe:
     file: Path
     broken: bool = False
     name: str = "scripted"
+    max_input_tokens: int = 3_000
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Log the request, and return a summary of fixed length."""
@@ -96,6 +96,7 @@ class World:
     now: float = 1_000.0
     broken: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wait_s: float | None = 60.0
 
     @property
     def calls(self) -> list[str]:
@@ -135,7 +136,7 @@ class World:
                 checkpointer=saver,
                 database=database,
                 token_counter=WORDS,
-            )
+            ).with_config(configurable={"turn_wait_s": self.wait_s})
 
 
 def said(text: str, name: str) -> dict[str, Any]:

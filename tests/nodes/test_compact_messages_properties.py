@@ -57,7 +57,7 @@ options: st.SearchStrategy[CompactionSettings] = st.builds(
     dialogue_rounds_keep_min=st.sampled_from([0, 1, 2, 12]),
     dialogue_beyond_keep=st.integers(0, 5),
     summary_mode=st.sampled_from(["always", "if_needed"]),
-    summary_scope=st.sampled_from(["old_part", "all"]),
+    strategies=st.sampled_from([("tool_blocks",), ("full",)]),
     long_input=st.sampled_from(["keep", "summarize"]),
 )
 

@@ -28,6 +28,7 @@ class NeedleSummarizer:
     def __init__(self, needles: Sequence[str]) -> None:
         self.needles = needles
         self.requests: list[SummaryRequest] = []
+        self.max_input_tokens: int | None = None
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Answer with the needles of conversation and earlier summary."""
@@ -46,8 +47,8 @@ def test_a_fact_that_the_summarizer_was_shown_survives(compact: Compact) -> None
     needles = [f"needle-{n}" for n in range(40)]
     messages = numbered([m for n in needles for m in (user(f"{n}{LONG}"), AIMessage(f"ok{LONG}"))])
     summarizer = NeedleSummarizer(needles)
-    settings = CompactionSettings(summary_input_tokens=2_000)
-    found = compact(messages, max_tokens=4_000, summarizer=summarizer, settings=settings)
+    summarizer.max_input_tokens = 2_667
+    found = compact(messages, max_tokens=4_000, summarizer=summarizer)
     assert [needle for needle in needles if needle not in texts(found.new_messages)] == []
     assert len(summarizer.requests) == 3
     assert all(COUNTER.text(request.conversation) <= 2_000 for request in summarizer.requests)
@@ -212,10 +213,10 @@ def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
     assert str(found.new_messages[2].content).startswith("START one one")
 
 
-def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
+def test_the_strategy_full_leaves_one_summary_and_what_may_not_go() -> None:
     """The seed read literally."""
     messages = [SystemMessage("s"), *text_rounds(20, say=LONG), user("newest")]
-    settings = CompactionSettings(summary_scope="all")
+    settings = CompactionSettings(strategies=("full",))
     new = compacted(messages, 1_500, settings=settings).new_messages
     assert [message.type for message in new] == ["system", "human", "human"]
 

@@ -56,12 +56,12 @@ def test_what_is_wrong_is_said_with_its_place(
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     """Several faults are told at once."""
     path = tmp_path / "agent.yaml"
-    path.write_text(section("{summary_retries: -1, preview_tokens: 0}"), encoding="utf-8")
+    path.write_text(section("{output_reserve: -1, preview_tokens: 0}"), encoding="utf-8")
     with pytest.raises(SettingsError) as caught:
         load_settings(path)
     said = str(caught.value)
     assert said.startswith(f"{path}: context_compaction.preview_tokens = 0")
-    assert f"; {path}: context_compaction.summary_retries = -1" in said
+    assert f"; {path}: context_compaction.output_reserve = -1" in said
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not UTF-8 text"):
         load_settings(path)

@@ -33,7 +33,7 @@ def test_a_turn_is_anchored_on_the_usage_that_the_server_reports(llama_server: A
 def test_a_real_model_summarizes_or_the_gate_says_why_not(llama_server: Any) -> None:
     """A small model's summary is committed or rejected with a reason; the turn is answered and all is kept."""
     settings = CompactionSettings(
-        context_window=700, output_reserve=30, dialogue_rounds_keep_min=1, dialogue_beyond_keep=0, summary_retries=0
+        context_window=700, output_reserve=30, dialogue_rounds_keep_min=1, dialogue_beyond_keep=0
     )
     agent = create_compacting_agent(
         model_of(llama_server),

@@ -260,7 +260,7 @@ def test_an_answer_to_a_quotation_of_the_archive_is_not_bound_to_it(door: str) -
     """The next request holds the answer, but not the quotation."""
     client, plays, options = CHECKS_HISTORY
     with strict_server(STEPS, **plays) as strict:
-        settings = of_flat_names(context_window=100_000, auto_recall=True, facts_beside_summary=False)
+        settings = of_flat_names(context_window=100_000, recall="automatic", facts_beside_summary=False)
         built = DOORS[door](client(strict, stream=False, **options), settings, InMemorySaver())
         built.invoke({"messages": "The wifi password of the harbor office is tulip-77."}, THREAD)
         drive(built, turns=range(1))

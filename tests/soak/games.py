@@ -108,7 +108,6 @@ def writers(number: int, url: str, tally: Counter[str], _shrink: bool) -> None:
             "preset": chance.choice(PRESETS),
             "context_window": chance.choice([1_500, 3_000, 128_000]),
             "require_confirmation": False,
-            "turn_wait_s": 300,
         },
         **({} if summary == "good" else {"summary": BAD_REPLIES[summary]}),
     )

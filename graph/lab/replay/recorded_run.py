@@ -102,9 +102,7 @@ class Player:
             summarizer=self.options.summarizer,
             checkpointer=SQLAlchemySaver(self.options.database),
             token_counter=self.options.counter,
-            strategies=self.options.own.strategies,
-            triggers=self.options.own.triggers,
-            key_information=self.options.own.key_information,
+            extensions=self.options.own,
         )
 
     def play(self) -> Report:

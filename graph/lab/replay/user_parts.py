@@ -12,20 +12,20 @@ from typing import Any
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.triggers import Own
 
+from ...build_dependencies import Extensions
+
 NAMES = ("STRATEGIES", "TRIGGERS", "KEY_INFORMATION")
 """Names of the dicts that a user's file may define.
 
-Each dict is passed to `create_compacting_agent` as the argument of the same name in lower case.
+Each dict is the field of `Extensions` with the same name in lower case.
 """
 
 
-@dataclass(frozen=True)
-class UserParts:
-    """The dicts of a user's file; settings choose the functions in them by their names."""
+@dataclass(frozen=True, kw_only=True)
+class UserParts(Extensions):
+    """The dicts of a user's file."""
 
     file: str = ""
-    strategies: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    triggers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     key_information: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def expect_use(self, settings: CompactionSettings) -> None:
@@ -53,7 +53,7 @@ def load_user_parts(named: str) -> UserParts:
         given[name.lower()] = parts
     if not any(given.values()):
         raise SettingsError(f"{named}: has none of {', '.join(NAMES)}; each is a dict of names and functions")
-    return UserParts(named, **given)
+    return UserParts(file=named, **given)
 
 
 def _imported(named: str) -> ModuleType:

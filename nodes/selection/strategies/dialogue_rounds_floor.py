@@ -23,9 +23,6 @@ class Plan:
 
 def plans(settings: Selective, *, spare: bool = True) -> Iterator[Plan]:
     """Yield every plan, the one that keeps most first; the number of rounds is halved each time (12, 6, 3, 1)."""
-    if settings.summary_scope == "all":
-        yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
-        return
     blocks, floor = settings.tool_blocks_keep_recent, settings.dialogue_rounds_keep_min
     if spare:
         yield Plan(floor, settings.dialogue_beyond_keep, blocks, spare=True)

@@ -171,4 +171,4 @@ def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
     asked = _asked(view.messages[:index])
     made = digest([message], budget=tokens, counter=counter, sections=only, beside=[call], focus=asked)
     lines = [line.removeprefix("- ") for line in made.text.splitlines()[1:]]
-    return with_clipped_text(message, "\n".join(lines), counter, recall=selector.settings.recall)
+    return with_clipped_text(message, "\n".join(lines), counter, recall=selector.settings.has_recall_tool)

@@ -8,12 +8,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from tests.fakes import ScriptedModel, clock_of
-from tests.graph.harness import SMALL, SUMMARY, WORDS
+from tests.graph.harness import SMALL, WORDS, reading
 from tests.settings import settings, taken
 
 OF_THE_MIDDLEWARE = (
     *("trigger", "keep", "trim_tokens_to_summarize", "fallback_summarizers", "redact"),
-    *("strategies", "triggers", "database"),
+    "database",
 )
 
 
@@ -34,7 +34,7 @@ def agent(
         middleware = CompactionMiddleware(
             options.pop("model_argument", None),
             settings=chosen,
-            summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+            summarizer=reading(summarizer),
             **ours,
         )
     options.setdefault("checkpointer", InMemorySaver())

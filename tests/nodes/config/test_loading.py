@@ -138,13 +138,13 @@ def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> N
 
 def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     """Each setting is taken from the source of highest precedence that sets it."""
-    yaml = section("{preset: selective, preview_tokens: 11, summary_retries: 1, tool_call_threshold: 300}")
-    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", CONTEXT_WINDOW="7000")
-    built = load_settings(yaml, variables, summary_retries=3, context_window=9_000)
+    yaml = section("{preset: selective, preview_tokens: 11, summary_timeout_s: 1, tool_call_threshold: 300}")
+    variables = env(PREVIEW_TOKENS="22", SUMMARY_TIMEOUT_S="2", CONTEXT_WINDOW="7000")
+    built = load_settings(yaml, variables, summary_timeout_s=3, context_window=9_000)
     assert built.policy == Selective(preview_tokens=22, tool_call_threshold=300)
-    assert (built.context_window, built.summary_retries) == (9_000, 3)
-    run = effective(built, {"summary_retries": 4})
-    assert (run.summary_retries, run.policy, run.context_window) == (4, built.policy, 9_000)
+    assert (built.context_window, built.summary_timeout_s) == (9_000, 3)
+    run = effective(built, {"summary_timeout_s": 4})
+    assert (run.summary_timeout_s, run.policy, run.context_window) == (4, built.policy, 9_000)
     assert load_settings(section("{preset: faithful}"), preset="recent_rounds").policy == RecentRounds()
     assert load_settings(section("{preset: faithful}"), env(PRESET="typed_rules")).preset == "typed_rules"
 
@@ -189,10 +189,10 @@ def test_structured_variables_are_json() -> None:
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
     """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
     path = tmp_path / "agent.yaml"
-    path.write_text(section("{preset: typed_rules, trigger_ratio: 0.5, summary_retries: 1}"), encoding="utf-8")
+    path.write_text(section("{preset: typed_rules, trigger_ratio: 0.5, summary_timeout_s: 1}"), encoding="utf-8")
     given = env(CONFIG=str(path), TRIGGER_RATIO="0.6")
     found = load_settings(env=given)
-    assert (found.preset, found.trigger_ratio, found.summary_retries) == ("typed_rules", 0.6, 1)
+    assert (found.preset, found.trigger_ratio, found.summary_timeout_s) == ("typed_rules", 0.6, 1)
     other = load_settings(section("{preview_tokens: 22}"), given)
     assert (other.policy, other.trigger_ratio) == (Selective(preview_tokens=22), 0.6)
     with pytest.raises(SettingsError, match=r"none\.yaml: cannot be read"):

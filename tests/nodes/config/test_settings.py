@@ -25,7 +25,6 @@ DEFAULTS = {
     "dialogue_rounds_keep_min": 12,
     "dialogue_beyond_keep": 5,
     "summary_mode": "always",
-    "summary_retries": 2,
     "emit_compaction_meta_events": False,
     "trigger_ratio": 0.8,
     "target_ratio": 0.5,
@@ -92,7 +91,7 @@ def test_a_form_shows_title_meaning_and_default() -> None:
 
 def test_settings_are_frozen_json() -> None:
     """They round-trip through JSON and cannot be changed in place."""
-    chosen = CompactionSettings(context_window=1_000, summary_scope="all")
+    chosen = CompactionSettings(context_window=1_000, summary_mode="if_needed")
     assert CompactionSettings.model_validate_json(chosen.model_dump_json()) == chosen
     assert json.loads(chosen.model_dump_json())["context_window"] == 1_000
     with pytest.raises(ValidationError):
@@ -115,7 +114,6 @@ def test_settings_are_frozen_json() -> None:
         {"trigger_ratio": 0.4},
         {"tool_blocks_keep_recent": -1},
         {"preview_tokens": 0},
-        {"summary_retries": 11},
         {"summary_timeout_s": 0},
         {"max_tokens": 1},
     ],
@@ -144,11 +142,11 @@ def test_overrides_know_every_setting_and_set_none() -> None:
 
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
-    built = CompactionSettings(context_window=1_000, require_confirmation=True, summary_retries=3)
-    given = {"summary_retries": 0, "require_confirmation": False, "context_window": None}
+    built = CompactionSettings(context_window=1_000, require_confirmation=True, output_reserve=3)
+    given = {"output_reserve": 0, "require_confirmation": False, "context_window": None}
     for overrides in (given, CompactionOverrides.model_validate(given)):
         changed = effective(built, overrides)
-        assert (changed.context_window, changed.require_confirmation, changed.summary_retries) == (1_000, False, 0)
+        assert (changed.context_window, changed.require_confirmation, changed.output_reserve) == (1_000, False, 0)
     assert effective(built, None) is built
     assert effective(built, CompactionOverrides()) is built
 
@@ -161,11 +159,11 @@ def test_overrides_are_validated_with_what_they_stand_over() -> None:
 
 def test_another_setting_does_not_change_the_policy() -> None:
     """What was built from a policy stays that, with its figures; another policy takes the shared ones that differ."""
-    built = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4), summary_retries=1)
+    built = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4), summary_timeout_s=1)
     changed = effective(built, {"context_window": 100})
     assert (changed.policy, changed.context_window) == (built.policy, 100)
     other = effective(built, {"preset": "typed_rules"})
-    assert (other.policy, other.summary_retries, other.require_confirmation) == (TypedRules(), 1, False)
+    assert (other.policy, other.summary_timeout_s, other.require_confirmation) == (TypedRules(), 1, False)
 
 
 @pytest.mark.parametrize(

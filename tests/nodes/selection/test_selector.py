@@ -79,7 +79,7 @@ STEERED = [asks("a"), meta("use tabs"), result("a")]
         ([meta("old"), *text_rounds(1), meta("between"), *text_rounds(11), meta("new")], {}, [0]),
         ([user("u"), *STEERED, AIMessage("done")], {"tool_blocks_keep_recent": 0}, [1, 3]),
         ([user("u"), AIMessage(""), result("nobody"), AIMessage("done")], {}, [2]),
-        ([SystemMessage("s"), *text_rounds(2), user("next")], {"summary_scope": "all"}, [1, 2, 3, 4]),
+        ([SystemMessage("s"), *text_rounds(2), user("next")], {"strategies": ("full",)}, [1, 2, 3, 4]),
         ([summary_message("earlier", "one"), *text_rounds(3)], {}, []),
         ([summary_message("earlier", "one"), *text_rounds(18)], {}, [0, 1, 2]),
         ([], {}, []),
