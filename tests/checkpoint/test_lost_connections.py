@@ -1,4 +1,3 @@
-import multiprocessing
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -13,11 +12,8 @@ from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, 
 from tests.conftest import server_database
 from tests.full import FULL
 
-FORKED = multiprocessing.get_context("fork")
-ROUNDS = 5
 EVERY = 1 if FULL else 4
 """A connection is lost at each statement of a call in a full run, else at every fourth."""
-PAUSE_S = 0.03
 Look = tuple[object, dict[str, Any], dict[str, Any]]
 
 

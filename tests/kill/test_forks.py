@@ -2,10 +2,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from tests.kill.recovery import COMMITS, check_whole, lasting
+from tests.kill.recovery import COMMITS, check_whole
 from tests.kill.scenarios import CRUCIAL, SCENARIOS, Worlds, act
 from tests.kill.sight import Sight, sight
 from tests.kill.world import CONFIG, World, filler, tell
@@ -63,18 +62,6 @@ def test_a_fork_that_says_the_same_pays_for_no_second_summary(world_of: Worlds) 
     assert len(fork.calls) == 1
     assert fork.ledger[0].summary == fork.ledger[1].summary
     assert fork.ledger[0].seen == fork.ledger[1].seen
-
-
-def test_a_fork_with_the_very_same_message_is_the_same_attempt(world_of: Worlds, around: Any) -> None:
-    """The same message from the same checkpoint finds its rows: one row, one call, the same end."""
-    world = world_of(PRECHECK)
-    with world.opened() as graph:
-        root = tip(graph)
-        act(graph, PRECHECK)
-        graph.invoke({"messages": [HumanMessage(PRECHECK.text, id=CRUCIAL)]}, root, durability="sync")
-        fork = sight(graph, world)
-    assert lasting(fork) == lasting(around("precheck")[1])
-    assert len(fork.calls) == 1
 
 
 MIDST = {"one that fits is finished": (0, 1, "summarize"), "one that does not is dropped": (195, 2, "commit")}

@@ -12,7 +12,7 @@ from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_whole, recover
 from tests.kill.scenarios import SCENARIOS, Worlds, fused
 from tests.kill.sight import Sight, look_at
-from tests.kill.world import CONFIG, World, filler, tell
+from tests.kill.world import CONFIG, World
 
 PRECHECK = SCENARIOS["precheck"]
 
@@ -87,13 +87,3 @@ def test_a_lease_ends_by_the_clock(world_of: Worlds, monkeypatch: pytest.MonkeyP
     assert left_alone(left, after) is runs
     assert after.messages[-1].id == "a-next"
     assert after.verdicts == ([None] if runs else ["recovered", "committed"])
-
-
-def test_over_the_limit_no_lease_is_waited_for(world_of: Worlds) -> None:
-    """In the hard zone an input cannot be answered as it is: the draft is dropped although its owner lives."""
-    world = at_once(world_of(PRECHECK))
-    with at_work(world), world.opened() as graph:
-        tell(graph, f"pad {filler(100)}", "next")
-    after = look_at(world)
-    assert after.verdicts == ["recovered", "committed"]
-    assert after.messages[-1].id == "a-next"

@@ -44,21 +44,6 @@ def test_two_threads_of_one_database_do_not_meet(tmp_path: Path) -> None:
     assert "secret" not in [name for name, _, _ in ben.transcript]
 
 
-def test_a_thread_that_is_forgotten_leaves_the_other(tmp_path: Path) -> None:
-    """Forgetting one of two threads erases its rows and none of the other's."""
-    world = World(folder=tmp_path)
-    with world.opened() as graph:
-        for number in range(6):
-            tell(graph, "look", f"h{number}", ANN)
-        alone = rows(graph)
-        for number in range(6):
-            tell(graph, "look", f"h{number}", BEN)
-        assert rows(graph) == {name: 2 * count for name, count in alone.items()}
-        records_of(graph).forget("ben")
-        assert rows(graph) == alone
-        check_whole(sight(graph, world, ANN))
-
-
 def test_without_a_thread_nothing_is_written(world_of: Worlds, around: Around) -> None:
     """Whole lists passed to an agent without a checkpointer are compacted, and no row of any table is there."""
     scenario, (before, calm) = SCENARIOS["precheck"], around("precheck")

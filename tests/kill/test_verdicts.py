@@ -2,10 +2,8 @@ import pytest
 
 from tests.kill.children import is_killed
 from tests.kill.fuse import Fuse
-from tests.kill.recovery import check_whole, recover
-from tests.kill.scenarios import CRUCIAL, SCENARIOS, Worlds, fused
-from tests.kill.sight import look_at
-from tests.kill.world import filler, tell
+from tests.kill.recovery import recover
+from tests.kill.scenarios import SCENARIOS, Worlds, fused
 
 PRECHECK = SCENARIOS["precheck"]
 VERDICTS: dict[str, list[str]] = {
@@ -29,16 +27,3 @@ def test_the_ledger_says_what_became_of_each_attempt(world_of: Worlds, place: st
     world = world_of(PRECHECK)
     assert is_killed(lambda: fused(world, PRECHECK, Fuse(place)))
     assert recover(world).verdicts == VERDICTS[place]
-
-
-@pytest.mark.parametrize("place", ["sql record_summary:after", "sql commit:inside"])
-def test_a_paid_draft_that_no_longer_fits_is_dropped(world_of: Worlds, place: str) -> None:
-    """An input too large for what the draft would leave: the draft is recovered from, and compacted anew."""
-    world = world_of(PRECHECK)
-    assert is_killed(lambda: fused(world, PRECHECK, Fuse(place)))
-    with world.opened() as graph:
-        tell(graph, f"pad {filler(195)}", "next")
-    after = look_at(world)
-    check_whole(after)
-    assert after.verdicts == ["recovered", "committed"]
-    assert [message.id for message in after.messages][-3:] == [CRUCIAL, "next", "a-next"]

@@ -117,29 +117,10 @@ def test_what_the_application_changes_is_changed(conversation: Conversation) -> 
     assert conversation.is_whole()
 
 
-def test_a_compaction_of_another_branch_adds_nothing(conversation: Conversation) -> None:
-    """From a fork before the last compaction, neither its archive nor its later messages are seen."""
-    conversation.talk(6)
-    conversation.compact(keep=2)
-    messages, whole, head = [*conversation.messages], [*conversation.whole], conversation.head
-    conversation.talk(4)
-    conversation.compact(keep=1)
-    conversation.messages, conversation.whole, conversation.head = messages, whole, head
-    conversation.messages.append(HumanMessage("another way", id="fork"))
-    conversation.whole.append(conversation.messages[-1])
-    assert conversation.is_whole()
-
-
 def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None:
     """A transcript joins by ids, so a message without one is named and not lost."""
     with pytest.raises(MessageError, match="human message has no id"):
         conversation.records.transcript(conversation.thread_id, "", [HumanMessage("x")], head=None)
-
-
-def test_what_arrived_and_left_between_snapshots_has_its_place() -> None:
-    """A message that was archived without ever being in a snapshot stands before the next one that it preceded."""
-    one, two, three, four = talk(4)
-    assert join([four], [[one, three]], [one, two, three], ()) == [one, two, three, four]
 
 
 @given(st.data())

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph, add_messages
-from langgraph.types import Command, Send, StateUpdate, interrupt
+from langgraph.types import Command, StateUpdate, interrupt
 
 from tests.checkpoint.contract.steps import Saver
 from tests.checkpoint.samples import EVERY_KIND
@@ -91,34 +91,6 @@ def chat(run: Run) -> Any:
         run.invoke(graph, human(f"turn {number}"))
     graph.update_state(run.config, {"messages": kinds[4:]}, as_node="tidy")
     run.invoke(graph, human("last"))
-    return graph
-
-
-def fan(run: Run) -> Any:
-    """Work sent to many tasks at once, with the state in what is sent, and nested sends."""
-
-    def split(state: State) -> Any:
-        return [Send("work", {"number": each, "messages": state["messages"]}) for each in range(4)]
-
-    def work(state: State) -> Any:
-        number = state["number"]
-        update = {"log": [f"work {number}"], "messages": [AIMessage(f"w{number}", id=f"w{number}")]}
-        if number == 2:
-            return Command(update=update, goto=[Send("extra", {"number": 7}), Send("extra", {"number": 8})])
-        return update
-
-    builder = StateGraph(State)
-    builder.add_node("start", lambda _state: {"log": ["start"]})
-    builder.add_node("work", work, destinations=("extra",))
-    builder.add_node("extra", lambda state: {"log": [f"extra {state['number']}"]})
-    builder.add_node("end", lambda state: {"number": len(state["log"])})
-    builder.add_edge(START, "start")
-    builder.add_conditional_edges("start", split, ["work"])
-    builder.add_edge("work", "end")
-    builder.add_edge("end", END)
-    graph = builder.compile(checkpointer=run.saver)
-    run.invoke(graph, human("one"))
-    run.invoke(graph, human("two"))
     return graph
 
 
@@ -263,4 +235,4 @@ def broken(run: Run) -> Any:
     return graph
 
 
-STORIES: list[Callable[[Run], Any]] = [chat, fan, questions, travel, nested, broken]
+STORIES: list[Callable[[Run], Any]] = [chat, questions, travel, nested, broken]

@@ -57,8 +57,9 @@ async def test_a_cancelled_call_that_has_begun_goes_on() -> None:
         with pytest.raises(asyncio.CancelledError):
             await one
     proceed.set()
-    await ended.wait()
-    await workers.run(made.append, 3)
+    async with asyncio.timeout(20):
+        await ended.wait()
+        await workers.run(made.append, 3)
     assert made == [1, 3]
     workers.close()
 

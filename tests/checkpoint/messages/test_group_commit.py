@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import Database, DatabaseError
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db.thread_row import Lease, Thread, check_lease, holding_lease
 from langgraph_compaction.checkpoint.errors import LeaseError
 from langgraph_compaction.checkpoint.messages.group_commit import GroupCommit
@@ -155,28 +155,6 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
     assert (first.result(), second.result()) == (((0, 1),), ((1, 1),))
     assert isinstance(third.exception(), LeaseError)
     assert said(database, thread_id) == ids(0, 1)
-
-
-def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
-    database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All who waited get the error at once; the next who comes tries anew."""
-    tried: list[None] = []
-
-    @contextmanager
-    def busy() -> Generator[sa.Connection]:
-        tried.append(None)
-        wait_for(lambda: waiting(together) == 2)
-        raise DatabaseError("busy")
-        yield  # type: ignore[unreachable] # what makes it a generator
-
-    with monkeypatch.context() as patch, ThreadPoolExecutor(3) as pool:
-        patch.setattr(database, "write", busy)
-        found = [pool.submit(together.run, thread_id, say(number)) for number in range(3)]
-        assert [str(one.exception(PATIENCE_S)) for one in found] == ["busy"] * 3
-    assert len(tried) == 1
-    together.run(thread_id, say(3))
-    assert said(database, thread_id) == ids(3)
 
 
 @pytest.fixture
