@@ -218,6 +218,20 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
     assert found.drop == ({0, 1, 2} if summary_leaves else {1, 2})
 
 
+def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
+    """A message after the last part joins the last part; kept messages and empty parts are left out."""
+    parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
+    chooser = selector(text_rounds(4))
+    found = chooser.resolve(demand(10**6), Choice(drop=frozenset({0, 1, 2, 3, 5}), sections=parts))
+    assert found.sections == ({0, 1}, {2, 3, 5})
+
+
+def test_a_field_that_would_grow_by_its_marker_stays() -> None:
+    """A clip that saves nothing is left out."""
+    chooser = selector([user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")])
+    assert chooser.clip(frozenset(range(4)), 10, 10, 9) == {}
+
+
 @pytest.mark.parametrize(
     ("messages", "chosen", "drop", "owes"),
     [
