@@ -73,18 +73,6 @@ def test_an_agent_of_a_guide_keeps_a_long_conversation(block: str, model: Script
     )
 
 
-@pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")  # langmem needs that agent
-@pytest.mark.parametrize("block", [block for block in BEFORE if "agent = " in block], ids=range(2))
-def test_an_agent_of_another_package_can_be_built_as_it_is_shown(block: str, model: ScriptedModel) -> None:
-    """With the installed version of that package, and it answers."""
-    if "langmem" in block:
-        pytest.importorskip("langmem", reason="the peers are not installed: pip install --group bench")
-    agent = run(block)["agent"]
-    config: Any = {"configurable": {"thread_id": "1"}}
-    assert agent.invoke({"messages": [HumanMessage("hello")]}, config)["messages"][-1].text == "done"
-    assert len(model.received) == 1
-
-
 def test_a_list_is_compacted_where_it_was_trimmed() -> None:
     """At the same number of tokens the old reservations are still known."""
     trimmed, compacted = run(BEFORE[-1])["messages"], run(AFTER[-2])["messages"]
@@ -96,17 +84,3 @@ def test_a_list_is_compacted_where_it_was_trimmed() -> None:
     ]
     assert len(known[0]) < 10
     assert len(known[1]) > len(known[0])
-
-
-def test_the_table_names_arguments_that_exist() -> None:
-    """Of their middleware; ours is held to them in `tests/graph/middleware/test_sizes.py`."""
-    from inspect import signature  # noqa: PLC0415 - one test needs it
-
-    from langchain.agents.middleware import SummarizationMiddleware  # noqa: PLC0415 - the same
-
-    theirs = set(signature(SummarizationMiddleware.__init__).parameters) - {"self", "deprecated_kwargs"}
-    table = TEXT.partition("| argument | in `CompactionMiddleware` |")[2].partition("\n\n")[0]
-    named = set(
-        re.findall(r"`(\w+)[`=]", " ".join(row.split("|")[1] for row in table.splitlines() if row.count("|") > 2))
-    )
-    assert theirs <= named

@@ -69,6 +69,22 @@ async def test_a_snapshot_that_cannot_be_read_is_restored_by_the_next_turn(go: D
     assert standing(graph)["streak"] == 1
 
 
+async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> None:
+    """A draft without a failure of its own is put off and recovered in the same way."""
+    graph = agent(calm(), now=iter(range(1_000, 99_000, 1_000)).__next__)
+    await go.invoke(graph, full(), interrupt_before=["summarize"])
+    held = values(graph)["messages"]
+    graph.update_state(CONFIG, {"messages": Overwrite(held[4:])}, as_node="model")
+    with failing_records(graph, "snapshot", times=None):
+        chunks = await go.stream(graph, said("hello", "first"))
+    assert steps(chunks) == ["token_check", "rollback", "model"]
+    await go.invoke(graph, said("again", "second"))
+    names = [message.id for message in held]
+    assert [message.id for message in CompactionThread(graph, CONFIG).transcript()][: len(names)] == names
+    assert standing(graph)["draft"] is None
+    assert "recovered" in verdicts(graph)
+
+
 async def test_what_follows_a_rollback_is_decided_by_what_it_restored(go: Drive) -> None:
     """Another writer had made it small; the snapshot is over the limit, and the next level takes it on."""
     model = ScriptedModel()

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph import CompactionSettings, acompact_messages, create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, is_long, querying, run
 from tests.fakes import ScriptedModel
 
 Drive = Any
@@ -173,6 +173,21 @@ async def test_a_cancellation_waits_for_the_step_that_computes(caplog: pytest.Lo
     del task
     gc.collect()  # when a future is collected, asyncio logs an exception that nobody retrieved
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_much"),
+    [
+        ([HumanMessage("hello")] * 100, False),
+        ([HumanMessage("x" * 19_900)], False),
+        ([HumanMessage("hello")] * 1_000, True),
+        ([HumanMessage([{"type": "image", "source": {"data": "A" * 10**6}}])], True),
+        ([AIMessage("", tool_calls=[{"name": "t", "args": {"x": "y" * 30_000}, "id": "c"}])], True),
+    ],
+)
+def test_long_messages_are_told_from_short_ones(messages: list[Any], *, is_much: bool) -> None:
+    """By their texts and media, wherever these are, and by their number."""
+    assert is_long(messages) is is_much
 
 
 @pytest.mark.parametrize("size", [10, 30_000])

@@ -218,6 +218,20 @@ def test_an_earlier_summary_leaves_where_a_new_one_is_written(
     assert found.drop == ({0, 1, 2} if summary_leaves else {1, 2})
 
 
+def test_a_message_that_leaves_in_no_part_joins_the_next_part() -> None:
+    """A message after the last part joins the last part; kept messages and empty parts are left out."""
+    parts = (frozenset({0, 1}), frozenset(), frozenset({3}))
+    chooser = selector(text_rounds(4))
+    found = chooser.resolve(demand(10**6), Choice(drop=frozenset({0, 1, 2, 3, 5}), sections=parts))
+    assert found.sections == ({0, 1}, {2, 3, 5})
+
+
+def test_a_field_that_would_grow_by_its_marker_stays() -> None:
+    """A clip that saves nothing is left out."""
+    chooser = selector([user("u"), asks("a"), result("a", " one" * 11), AIMessage("done")])
+    assert chooser.clip(frozenset(range(4)), 10, 10, 9) == {}
+
+
 @pytest.mark.parametrize(
     ("messages", "chosen", "drop", "owes"),
     [
@@ -275,3 +289,33 @@ def test_of_the_pictures_that_stay_the_oldest_leave_first() -> None:
     blocks = [m for n in range(4) for m in (asks(f"c{n}"), result(f"c{n}", seen))]
     found = hide_oldest(selector([user("u"), *blocks, AIMessage("answer")]), demand(3_600, summary=0))
     assert (found.drop, sorted(found.clip)) == (set(), [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("messages", "pins"),
+    [([AIMessage("hello"), user("task " * 80)], ()), (LONG_TASK, ("m0",))],
+    ids=["not read yet", "pinned"],
+)
+def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
+    messages: list[AnyMessage], pins: tuple[str, ...]
+) -> None:
+    """The model has to see it once; in the soft zone no input leaves at all."""
+    tight = replace(demand(80, summary=10, must_fit=True), least=10)
+    found = forced(selector(messages, pins), tight)
+    assert found is None or not found.drop & {0 if pins else 1}
+    assert forced(selector(messages, pins), replace(tight, must_fit=False)) is None
+
+
+@pytest.mark.parametrize("must_fit", [True, False])
+@pytest.mark.parametrize("pin", [True, False])
+def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool) -> None:
+    """One of very many calls, which cannot be cut; a pinned one never leaves."""
+    names = [f"c{n}" for n in range(50)]
+    messages = [user("u"), asks(*names), *(result(name) for name in names)]
+    wanted = replace(demand(200, aim=100, summary=20, must_fit=must_fit), least=20)
+    found = hide_oldest(selector(messages, ("m1",) if pin else ()), wanted)
+    leaves = must_fit and not pin
+    assert found.drop == (frozenset(range(1, 52)) if leaves else frozenset())
+    assert found.owes_summary == leaves
+    choice = Choice(drop=frozenset(range(1, 52)), takes_steps=True)
+    assert bool(selector(messages, ("m1",) if pin else ()).resolve(wanted, choice).drop) == leaves

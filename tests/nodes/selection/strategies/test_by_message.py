@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.selection.strategies.importance import score
 from langgraph_compaction.nodes.selection.strategies.key_events import is_key
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
 from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.histories import asks, histories, meta, result, text_rounds, user
+from tests.histories import asks, histories, meta, result, text_rounds, tool_blocks, user
 from tests.nodes.selection.strategies.selecting import (
     ANYTHING,
     LONG,
@@ -134,6 +134,13 @@ def test_chunks_of_turns_are_full_from_the_end(turns: int, chunks: list[int]) ->
 def test_the_newest_nine_stay_from_nineteen_messages_on(count: int, compressed: int) -> None:
     """Neither system messages nor the question that a talk of an odd number ends with count."""
     assert dropped("sliding_window", talk(count)) == list(range(1, compressed + 1))
+
+
+def test_of_a_round_that_is_too_large_less_is_kept() -> None:
+    """Fewer of its blocks, and the question that waits."""
+    messages = [HumanMessage("now?"), *tool_blocks(9, content="word " * 100)]
+    demand = Demand(before=10**9, ceiling=700, aim=700, summary=0)
+    assert taken(messages, demand, preset="recent_rounds").drop == frozenset(range(1, 9))
 
 
 def test_a_skill_that_the_model_has_not_read_yet_stays() -> None:

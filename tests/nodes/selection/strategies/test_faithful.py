@@ -1,16 +1,10 @@
 """What later turns need stays: facts and rules in the digest, and as many newest messages as are worth it."""
 
 import json
-from typing import cast
 
-import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph.lab.evaluation.policies import compacted as policy
-from langgraph_compaction.graph.lab.evaluation.scores import measured
-from langgraph_compaction.graph.lab.evaluation.survival import cut
-from langgraph_compaction.graph.lab.recordings import read_recordings
-from langgraph_compaction.nodes import CompactionSettings, compact_messages
+from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
@@ -20,10 +14,8 @@ from tests.histories import asks, numbered, result
 from tests.nodes.compacting import compacted
 from tests.nodes.selection.strategies.selecting import WORDS
 from tests.settings import settings as chosen_of
-from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
-FAITHFUL = CompactionSettings(preset="faithful")
 FLIGHTS = json.dumps([{"flight": f"HAT{n:03}", "seats": "there are some left " * 3} for n in range(20)])
 
 
@@ -87,22 +79,6 @@ def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
     assert kept == sorted(kept)
     assert kept[0] < kept[-1]
     assert kept[-1] > 40
-
-
-@pytest.mark.parametrize(("budget", "bound", "calls"), [(0.25, 0.8, 0.65), (0.5, 0.96, 0.93)])
-def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float, calls: float) -> None:
-    """On runs that no figure was chosen on; every context within its cap, every pair whole."""
-    file = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")
-    held_out = [one for one in read_recordings(file) if one.name.rpartition("#")[2] in HELD_OUT]
-    tasks = [cut(one.name, cast("list[AnyMessage]", one.messages), 0.5) for one in held_out]
-    (row,) = measured(tasks, {"faithful": (policy(FAITHFUL),)}, [budget])
-    assert row["runs"] == len(HELD_OUT)
-    assert (row["within_cap"], row["broken_pairs"]) == (1.0, 0)
-    assert row["bound"] >= bound
-    assert row["calls"] >= calls
-
-
-HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
 
 
 def test_at_last_only_what_must_stay_is_left_ever_longer() -> None:
