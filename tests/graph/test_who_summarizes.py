@@ -17,8 +17,10 @@ from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
+from langgraph_compaction.nodes.runtime.dependencies import given_summarizer
+from langgraph_compaction.nodes.summary.summarizers import RunnableSummarizer
 from langgraph_compaction.nodes.testing import ScriptedModel
-from tests.fakes import clock_of
+from tests.fakes import claude, clock_of
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import CONFIG, Clock, Drive, frozen, ledger, said, standing, values, verdicts
 from tests.invariants import is_summary
@@ -282,3 +284,11 @@ async def test_a_summarizer_reads_as_much_as_its_own_window_holds(go: Drive, win
     await go.invoke(graph, talk(170_000), cast("RunnableConfig", CONFIG))
     assert verdicts(graph) == ["committed"]
     assert len(summarizer.received) == calls
+    assert "in at most 6400 tokens" in summarizer.received[0][-1].text  # a twentieth of the agent's window
+
+
+def test_a_summarizer_keeps_room_for_its_answer() -> None:
+    """The tokens of a model's answer come out of the window that its profile names."""
+    summarizer = given_summarizer(claude())
+    assert isinstance(summarizer, RunnableSummarizer)
+    assert summarizer.max_input_tokens == 200_000 - 64_000
