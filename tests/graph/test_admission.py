@@ -205,17 +205,6 @@ async def test_a_failed_turn_with_tools_to_run_is_left_alone(go: Drive) -> None:
         CompactionThread(graph, CONFIG).unpin("p")
 
 
-async def test_the_first_input_is_pinned_only_beside_pins_that_leave_room(go: Drive) -> None:
-    """Pins hold half of the room together, whoever set them."""
-    model = ScriptedModel(replies=["ok"])
-    graph = agent(model, "digest", preset="progressive", pin_first_input=True, trigger_ratio=0.8, triggers=())
-    await go.invoke(graph, {"messages": [HumanMessage(filler(300, "first"), id="first"), pinned(300, "p")]})
-    assert [pin.message_id for pin in CompactionThread(graph, CONFIG).pins()] == ["p"]
-    for number in range(4):
-        await go.invoke(graph, said(filler(200, f"n{number}-")))
-    assert "p299" in texts(model.received[-1])
-
-
 async def test_an_input_that_only_pins_keep_from_fitting_is_refused(go: Drive) -> None:
     """With `keep`, as one that is over the limit by itself: it is archived, and the pins stay."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest", long_input="keep")

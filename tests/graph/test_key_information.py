@@ -84,15 +84,6 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
         )
 
 
-ALONE: dict[str, Any] = {
-    "preset": "progressive",
-    "pin_first_input": True,
-    "trigger_ratio": 0.8,
-    "triggers": (),
-}
-"""Settings of an agent that works alone on one task."""
-
-
 @pytest.fixture(autouse=True)
 def _wide_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give key information a share of the small room in which it can be seen."""
@@ -518,34 +509,14 @@ def test_the_progressive_presets_switch_it_on() -> None:
 
 
 @pytest.mark.usefixtures("unbraked")
-async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
-    """Without a person beside it the whole requirement stands word for word, in place of a goal of its own."""
+async def test_a_pinned_first_input_stands_in_place_of_the_goal(go: Drive) -> None:
+    """Without a person beside it the whole requirement stands word for word, and once."""
     model = calm()
-    graph = keeping("goal", model=model, **ALONE)
-    await go.invoke(graph, said(GOAL, "first"))
-    assert values(graph)["memory"]["pins"] == ["first"]
+    graph = keeping("goal", model=model)
+    first = HumanMessage(GOAL, id="first", additional_kwargs={"compaction": {"pinned": True}})
+    await go.invoke(graph, {"messages": [first]})
     for number in range(3):
         await go.invoke(graph, {"messages": rounds(9, tag=f"more{number}")})
         assert (values(graph)["messages"][0].id, values(graph)["messages"][0].text) == ("first", GOAL)
         assert texts(model.received[-1]).count(GOAL) == 1
     assert standing(graph)["epoch"] >= 2
-    assert values(graph)["memory"]["pins"] == ["first"]
-
-
-async def test_the_first_input_is_pinned_although_a_request_sets_the_pins(go: Drive) -> None:
-    """With the first input only: pins that a later request sets are all that there are."""
-    graph = keeping(**ALONE)
-    none: dict[str, Any] = {"compaction_request": {"memory": {"pins": []}}}
-    await go.invoke(graph, {**said(GOAL, "first"), **none})
-    assert values(graph)["memory"]["pins"] == ["first"]
-    await go.invoke(graph, {**said("more"), **none})
-    assert values(graph)["memory"]["pins"] == []
-
-
-async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
-    """More than half of it could leave no room for anything else; it is said once."""
-    graph = keeping(**ALONE)
-    for text in (filler(500), "more", "and more"):
-        await go.invoke(graph, said(text))
-    assert values(graph)["memory"]["pins"] == []
-    assert caplog.text.count("The first input is not pinned: pins would take 504 tokens") == 1

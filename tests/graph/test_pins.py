@@ -232,12 +232,3 @@ async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive,
     model.replies = ["ok"]
     await go.invoke(graph, said("two"))
     assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == [name]
-
-
-async def test_a_pinned_first_input_stays_where_there_is_less_room(go: Drive) -> None:
-    """The same for the input that a setting pins."""
-    model = ScriptedModel(replies=[usage(AIMessage("ok"), 700)])
-    graph = agent(model, preset="progressive", pin_first_input=True, trigger_ratio=0.8, triggers=())
-    await go.invoke(graph, said(filler(450, "goal"), "first"))
-    await go.invoke(graph, said("two"))
-    assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == ["first"]
