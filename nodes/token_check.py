@@ -10,16 +10,15 @@ from langchain_core.messages import ToolMessage
 from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .ahead.prepare import prepare_if_due
-from .compaction_request import REQUEST, Memory, fault_of
-from .config.policies import ProgressivePolicy
+from .compaction_request import REQUEST, fault_of
 from .config.triggers import Command
-from .conversation.message_marks import MARK, first_inputs, marks
+from .conversation.message_marks import MARK, marks
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
-from .conversation.transcript import Transcript, message_id
+from .conversation.transcript import Transcript
 from .errors import EmbeddingError
 from .events import PreCompactEvent, TriggerSource, emit, log
-from .runtime.admission import Admission, admit, pinned_tokens, unit_name
+from .runtime.admission import Admission, admit
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
@@ -151,30 +150,7 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
     given = context.state["messages"]
     if given is not context.messages and any(map(is_not, given, context.messages)):
         update["messages"] = replace(context.messages)
-    if first := _first_pinned(context):
-        update["memory"] = first
-        pinned = [message for message in first_inputs(context.messages) if message.id in (first.get("pins") or ())]
-        known = compaction.get("admitted", context.compaction.get("admitted") or [])
-        update["compaction"] = {**compaction, "admitted": [*known, *(unit_name([message]) for message in pinned)]}
     return update
-
-
-def _first_pinned(context: NodeContext) -> Memory | None:
-    """Return the pins plus, once, the user's first input, unless that input takes more than half of the room."""
-    known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
-    if (
-        not context.settings.of(ProgressivePolicy).pin_first_input
-        or context.memory.get("goal")
-        or (later and known is not None)
-    ):
-        return None
-    first = first_inputs(context.messages)
-    pins = [*dict.fromkeys([*(known or ()), *map(message_id, first)])]
-    held, most = pinned_tokens(context, pins), context.sizes.most_pinned
-    if first and held > most:
-        log.warning("The first input is not pinned: pins would take %d tokens, more than they may (%d)", held, most)
-        pins = list(known or ())
-    return {"pins": pins}
 
 
 def _refuse_bare_embedding(context: NodeContext) -> None:

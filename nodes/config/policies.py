@@ -231,9 +231,6 @@ class ProgressivePolicy(Policy):
     adaptive_orders: AdaptiveOrders = Field(default=AdaptiveOrders(), title="Strategies for each type of task")
     """For each type of task, the strategies that `adaptive` tries in this order, until one can remove messages."""
 
-    pin_first_input: bool = Field(default=False, title="Pin the first input")
-    """Whether the whole first user message stays word for word, as for an agent that works alone on one task."""
-
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:
         """Return the four triggers of the document, and the key information that it always keeps."""

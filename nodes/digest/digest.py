@@ -52,7 +52,7 @@ _CARRIED, _MOST_CARRIED = 4.0, 1.0
 """Factor for the worth of the assistant's statements in an earlier digest, and the most that it makes of a worth:
 later messages can make a fact known again, but not what was said once."""
 
-WORDS_SHARE = 0.2
+WORDS_SHARE = 0.4
 """Largest share of a digest that the user's own words take before anything else."""
 
 _FOCUS_LETTERS = 4

@@ -80,12 +80,9 @@ def unit_name(messages: Sequence[AnyMessage]) -> str:
     return fingerprint_all(messages)[:NAMED_CHARACTERS]
 
 
-def pinned_tokens(context: NodeContext, pins: Collection[str] | None = None) -> int:
-    """Return the tokens that pins hold, with their tool blocks.
-
-    `pins` are the ids of messages that are pinned without a mark, by default those of the state.
-    """
-    names = frozenset(map(str, context.memory.get("pins") or () if pins is None else pins))
+def pinned_tokens(context: NodeContext) -> int:
+    """Return the tokens that pins hold, with their tool blocks."""
+    names = frozenset(map(str, context.memory.get("pins") or ()))
     return _selector(context, names).pinned_tokens if _may_be_pinned(context, names) else 0
 
 

@@ -32,7 +32,6 @@ from tests.graph.harness import (
     full,
     reading,
     rounds,
-    said,
     standing,
     values,
     verdicts,
@@ -55,15 +54,6 @@ def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any =
             extensions=Extensions(key_information=given),
             **options,
         )
-
-
-ALONE: dict[str, Any] = {
-    "preset": "progressive",
-    "pin_first_input": True,
-    "trigger_ratio": 0.8,
-    "triggers": (),
-}
-"""Settings of an agent that works alone on one task."""
 
 
 @pytest.fixture(autouse=True)
@@ -288,15 +278,14 @@ def test_a_name_that_nobody_provides_is_an_error() -> None:
 
 
 @pytest.mark.usefixtures("unbraked")
-async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
-    """Without a person beside it the whole requirement stands word for word, in place of a goal of its own."""
+async def test_a_pinned_first_input_stands_in_place_of_the_goal(go: Drive) -> None:
+    """Without a person beside it the whole requirement stands word for word, and once."""
     model = calm()
-    graph = keeping("goal", model=model, **ALONE)
-    await go.invoke(graph, said(GOAL, "first"))
-    assert values(graph)["memory"]["pins"] == ["first"]
+    graph = keeping("goal", model=model)
+    first = HumanMessage(GOAL, id="first", additional_kwargs={"compaction": {"pinned": True}})
+    await go.invoke(graph, {"messages": [first]})
     for number in range(3):
         await go.invoke(graph, {"messages": rounds(9, tag=f"more{number}")})
         assert (values(graph)["messages"][0].id, values(graph)["messages"][0].text) == ("first", GOAL)
         assert texts(model.received[-1]).count(GOAL) == 1
     assert standing(graph)["epoch"] >= 2
-    assert values(graph)["memory"]["pins"] == ["first"]

@@ -9,7 +9,8 @@ from langgraph_compaction.graph import CompactionSettings, Extensions, create_co
 from langgraph_compaction.nodes import Choice, Demand, Selector
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, SMALL, SUMMARY, WORDS, filler, ledger, tool_block, values
+from tests.graph.harness import CONFIG, SMALL, SUMMARY, WORDS, agent, filler, ledger, tool_block, values
+from tests.graph.middleware.agents import agent as middleware_agent
 
 
 def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
@@ -44,17 +45,12 @@ def lost_call(selector: Selector, _: Demand) -> Iterator[Choice]:
     yield Choice(clip={start: AIMessage("shortened", id=selector.view.messages[start].id)})
 
 
-def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written() -> None:
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["ours", "langchain"])
+def test_a_strategy_that_loses_a_call_is_stopped_before_a_summary_is_written(build: Any) -> None:
     """The attempt fails without a call of the summarizer, and the messages stay as they were."""
     summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = create_compacting_agent(
-        ScriptedModel(),
-        extensions=Extensions(strategies={"lost_call": lost_call}),
-        settings=CompactionSettings(**SMALL, strategies=("lost_call",)),
-        summarizer=summarizer,
-        token_counter=WORDS,
-        checkpointer=InMemorySaver(),
-    )
+    own = Extensions(strategies={"lost_call": lost_call})
+    graph = build(ScriptedModel(), summarizer, extensions=own, strategies=("lost_call",))
     given = [*(message for n in range(5) for message in tool_block(n, 160)), ("user", "and now?")]
     graph.invoke({"messages": given}, CONFIG)
     row = ledger(graph)[0]
