@@ -116,7 +116,7 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
 async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop(*, is_late: bool) -> None:
     """By the time-out and by the turn's own cancellation alike; no task is left."""
     stalled = StalledSummarizer()
-    limits = CallLimits(seconds=0.05 if is_late else 30, calls=3, pause=0)
+    limits = CallLimits(seconds=1 if is_late else 30, calls=3, pause=0)
     turn = asyncio.create_task(arun(question(stalled).run(limits)))
     await asyncio.to_thread(stalled.entered.wait, 10)
     if not is_late:
