@@ -114,7 +114,8 @@ def given_summarizer(given: Any) -> Summarizer:
     summarizer = summarizer_of(given)
     if not isinstance(summarizer, RunnableSummarizer) or not (window := told_window(summarizer.runnable)):
         return summarizer
-    return replace(summarizer, max_input_tokens=window - (answer_tokens(summarizer.runnable, window) or 0))
+    answer = answer_tokens(summarizer.runnable, window) or 0
+    return replace(summarizer, max_input_tokens=max(0, window - answer))
 
 
 def model_name(model: Model | None) -> str:
