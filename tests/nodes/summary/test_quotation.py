@@ -79,3 +79,11 @@ def test_a_quoted_message_cannot_end_the_quotation() -> None:
     assert all(line.isprintable() for line in inner)
     spaced = quotation([Passage(hit, "if paid:\n    total  <  INV-77", [1.0])])
     assert "\n> if paid:\n>     total  &lt;  INV-77\n" in spaced, "indentation stays"
+
+
+def test_a_quotation_may_take_all_of_its_tokens() -> None:
+    """A quotation of exactly `max_tokens` tokens fits, although escaped characters take more than estimated."""
+    message = AIMessage(f"{'<' * 30}INV-77")
+    needed = COUNTER.text(quotation(passages(message)))
+    assert passages(message, max_tokens=needed) == passages(message)
+    assert passages(message, max_tokens=needed - 1) == []

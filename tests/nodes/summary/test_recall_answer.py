@@ -97,3 +97,12 @@ def test_an_identifier_that_no_message_contains_is_named(query: str, named: str)
     begin = shown.splitlines()[0]
     assert begin == named if named else begin.startswith(f"[{messages[0].handle[:12]}")
     assert COUNTER.text(shown) <= 200
+
+
+def test_a_part_is_found_by_the_singular_of_its_word() -> None:
+    """As a message is."""
+    text = "\n".join(
+        [*(f"line {n} of nothing at all" for n in range(80)), "the reservations are ZK-4471", "end " * 90]
+    )
+    shown = answer(found(HumanMessage(text, id="a")), "reservation", max_tokens=120, counter=COUNTER)
+    assert "ZK-4471" in shown

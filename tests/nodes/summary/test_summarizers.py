@@ -160,3 +160,9 @@ def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     assert [row[-1] for row in written.record["entries"]] == ["first", "second"], "a model's summary has no record"
     bare = ask(NoticeSummarizer(), request(earlier=" one" * 500, max_tokens=3))
     assert bare.content == "6 earlier messages are no longer in view."
+
+
+@both
+def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
+    """It is never empty."""
+    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
