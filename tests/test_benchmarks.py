@@ -10,7 +10,7 @@ from fault_model import MOST_CALLS, TooManyCallsError, flaw
 from fault_runs import measured as fault_measured
 from fault_scenarios import SCENARIOS
 from fault_systems import Setup, System, state_of
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from online_threads import played_threads
@@ -20,7 +20,7 @@ from sentences import CONSTRAINTS
 
 from langgraph_compaction.graph.lab.evaluation.online import READ, WRITE, Run, turn_by_turn, uncompacted
 from langgraph_compaction.graph.lab.evaluation.policies import count
-from langgraph_compaction.graph.lab.evaluation.survival import cut, text_of
+from langgraph_compaction.graph.lab.evaluation.survival import cut
 from tests.histories import asks
 
 ASKED = HumanMessage("Question 1?")
@@ -87,43 +87,6 @@ def test_the_harness_sees_what_a_system_does_wrong(system: System, scenario: str
     """What a graph forgets, sends in vain, shows beside the answer or calls without end is measured as such."""
     row = fault_measured(next(one for one in SCENARIOS if scenario in one.name), system)
     assert {name: getattr(row, name) for name in expected} == expected
-
-
-def _booking(number: int) -> list[AnyMessage]:
-    """A question with its call, result and answer."""
-    call = {"id": f"call-{number}", "name": "get_booking", "args": {"code": f"QX{number}7Z"}}
-    seats = ", ".join(f"row {row} is free for {40 + row} dollars" for row in range(12))
-    return [
-        HumanMessage(f"What is booked under QX{number}7Z? I may want another seat."),
-        AIMessage("", tool_calls=[call]),
-        ToolMessage(f'{{"flight": "HAT{number}42", "seats": "{seats}"}}', tool_call_id=f"call-{number}"),
-        AIMessage(f"You are on flight HAT{number}42. Shall I change the seat?"),
-    ]
-
-
-@pytest.mark.parametrize("name", ["langchain", "deepagents", "langmem"])
-def test_a_peer_writes_the_context_itself_and_is_shown_all_that_it_replaces(name: str) -> None:
-    """What the summarizer wrote stands before the newest messages, in what the cap allows; nothing is cut for it."""
-    for package in ("deepagents", "langmem"):
-        pytest.importorskip(package, reason="the peers are not installed: pip install --group bench")
-    from retention_peers import SUMMARIZING, Peer  # noqa: PLC0415 - it imports the peers
-    from retention_summarizer import DIGEST, Rule  # noqa: PLC0415 - the same
-
-    shown, written = list[str](), list[str]()
-
-    def write(messages: Sequence[AnyMessage], tokens: int) -> str:
-        shown.append(text_of(messages))
-        written.append(DIGEST.write(messages, tokens))
-        return written[-1]
-
-    run = [message for number in range(60) for message in _booking(number)]
-    cap = count(run) // 2
-    summary, *kept = Peer(SUMMARIZING[name], Rule("spied", write, takes_text=DIGEST.takes_text), 0.5)(run, cap)
-    assert written[-1]
-    assert written[-1] in summary.text
-    assert [one.text for one in kept] == [one.text for one in run[len(run) - len(kept) :]]
-    assert all(message.text in shown[-1] for message in run[: len(run) - len(kept)])
-    assert 0.9 * cap <= count([summary, *kept]) <= cap
 
 
 def newest(old: Sequence[AnyMessage], _cap: int) -> list[AnyMessage]:

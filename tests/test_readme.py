@@ -47,15 +47,6 @@ def tracer_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "set_tracer_provider", provided)
 
 
-def test_the_lowest_versions_are_those_of_the_project() -> None:
-    """Each version that the README names as the lowest is the bound in pyproject.toml."""
-    named = re.search(r"The lowest versions are (.*?);", README)
-    assert named
-    project = (ROOT / "pyproject.toml").read_text()
-    for package, version in re.findall(r"([\w-]+) (\d[\d.]*)", named[1]):
-        assert f'"{package}>={version}"' in project
-
-
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - RUN_ELSEWHERE))
 def test_every_python_block_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -187,16 +178,6 @@ def test_every_link_leads_somewhere() -> None:
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
     assert {*GUIDES, *NOTEBOOKS} <= linked
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_committed_with_its_outputs(path: Path) -> None:
-    """Every cell was executed, in order and without an error, and none tells of a machine; `run.py` compares them."""
-    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    outputs = [output for cell in cells for output in cell["outputs"]]
-    assert "error" not in {output["output_type"] for output in outputs}
-    assert not re.search(r"(?<![\w.~])/(home|root|tmp|private|Users|var)/", json.dumps(outputs))
 
 
 SIZED = {

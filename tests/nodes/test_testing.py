@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.nodes.testing import (
     BAD_REPLIES,
@@ -16,11 +14,9 @@ from langgraph_compaction.nodes.testing import (
     StreamingModel,
     calls,
     copying,
-    failing,
-    failing_records,
     usage,
 )
-from tests.graph.harness import CONFIG, agent, said, told, values, verdicts
+from tests.graph.harness import CONFIG, agent, told, verdicts
 
 ASKED: list[BaseMessage] = [HumanMessage("NEEDLE-1 and NEEDLE-2 and NEEDLE-1")]
 
@@ -83,17 +79,6 @@ def test_no_bad_reply_becomes_a_summary(name: str) -> None:
     assert verdict.startswith(("rejected_", "failed_"))
 
 
-async def test_a_failing_saver_stays_the_saver_it_was() -> None:
-    """The nth write raises, by either way to drive, and all others work."""
-    saver = failing(InMemorySaver(), "put", nth=2)
-    assert isinstance(saver, InMemorySaver)
-    graph = agent(checkpointer=saver)
-    with pytest.raises(OSError, match="put fails on purpose"):
-        await graph.ainvoke(said("hello"), CONFIG, durability="sync")
-    graph.invoke(said("again"), CONFIG)
-    assert values(graph)["messages"][-1].text == "ok"
-
-
 async def test_a_coroutine_method_raises_when_it_is_awaited() -> None:
     """So often and no more; mended, it works again."""
 
@@ -110,10 +95,3 @@ async def test_a_coroutine_method_raises_when_it_is_awaited() -> None:
                 await waiting
         assert fault.calls == 4
     assert await store.get("c") == "c"
-
-
-def test_records_of_another_graph_are_refused() -> None:
-    """A graph that this package did not make has none."""
-    graph = StateGraph(MessagesState).add_node("token_check", lambda state: state).add_edge(START, "token_check")
-    with pytest.raises(TypeError, match="not made by"):
-        failing_records(graph.compile(), "commit")
