@@ -35,8 +35,6 @@ _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "durati
 _WORD = Pattern(r"[A-Za-z][a-z]*")
 _CAPITALS_BEFORE = Pattern(r"(?<![\w-])[A-Z]{2,}+ \Z")
 _CAPITALS_AFTER = Anchored(r" [A-Z]{2,}+(?![\w-])")
-_JOINING = frozenset("-.+")
-"""Characters that join the parts of one identifier or number."""
 _CONTEXT_CHARS = 24
 """How many characters before a word are searched for the previous word or for heading marks."""
 
@@ -60,33 +58,6 @@ def spans(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _TOKEN.finditer(text):
         if _is_identifier(found[0]):
             yield found.start(), found.end(), found[0]
-
-
-def contains_whole(text: str, part: str) -> bool:
-    """Whether a text contains an identifier or a value as a whole: `KX-1` is not in `KX-12`, nor `450` in `1,450`.
-
-    In scripts without spaces, such as Chinese, a value also counts if other characters stand directly beside it.
-    """
-    at = text.find(part)
-    while at >= 0:
-        if not _goes_on(text, at - 1, -1) and not _goes_on(text, at + len(part), 1):
-            return True
-        at = text.find(part, at + 1)
-    return False
-
-
-def _goes_on(text: str, at: int, step: int) -> bool:
-    """Whether the word beside the position `at` goes on there, in the direction `step`."""
-    here, beyond = (text[place : place + 1] if place >= 0 else "" for place in (at, at + step))
-    if here in _JOINING:
-        return _is_spaced_letter(beyond)
-    return beyond.isdecimal() if here == "," else _is_spaced_letter(here)
-
-
-def _is_spaced_letter(character: str) -> bool:
-    """Whether this is a letter or digit of a script that puts spaces between words, or `_`."""
-    is_unspaced = "\u0e00" <= character <= "\u0eff" or "\u3040" <= character <= "\ud7a3"
-    return character == "_" or (character.isalnum() and not is_unspaced)
 
 
 def words_of_key(key: str) -> list[str]:

@@ -9,10 +9,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.transcript import calls_of
 from tests.histories import result as answer
 from tests.replay.payloads import PROVIDERS, refused
-from tests.replay.plays import SIZES, TAU_BENCH, let_pass, limit, recordings
+from tests.replay.plays import SIZES, let_pass, limit, recordings
 from tests.replay.wire import tokens
 
 
@@ -29,20 +28,6 @@ def test_every_compacted_conversation_is_taken(file: str, share: int | None) -> 
             messages = result.new_messages
         found = refused(render(messages), recording.tools)
         assert let_pass([found], file), (recording.name, found)
-
-
-def test_the_recordings_need_mending() -> None:
-    """A quarter of the airline runs use a call id again; as they are, each provider refuses them."""
-    reusing = [recording for recording in recordings(TAU_BENCH) if _reuses_an_id(recording.messages)]
-    assert len(reusing) == 25
-    for recording in reusing:
-        rules = refused(recording.messages, recording.tools)
-        assert {rule.split(": ")[0] for rule in rules} == PROVIDERS.keys(), rules
-
-
-def _reuses_an_id(messages: Sequence[Any]) -> bool:
-    ids = [call_id for message in messages for call_id, _ in calls_of(message)]
-    return len(set(ids)) < len(ids)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -34,7 +34,6 @@ class Wire:
         self.limit = limit
         self.playback: Playback | None = None
         self.requests = 0
-        self.largest = 0
         self.defects: list[str] = []
 
     def __call__(self, sent: dict[str, Any]) -> None:
@@ -42,7 +41,6 @@ class Wire:
         self.requests += 1
         messages, schemas = sent["messages"], sent["tools"]
         size = request_tokens(messages, [schemas] if schemas else [])
-        self.largest = max(self.largest, size)
         found = [*unpaired(messages), *second_opinion(messages)]
         if size > self.limit or sent["limit"] != self.limit:
             found.append(f"{size} tokens, limit {self.limit}, said to be {sent['limit']}")

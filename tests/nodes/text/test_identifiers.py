@@ -1,32 +1,13 @@
-"""What an identifier is worth, and whether a text contains it as a whole."""
+"""What an identifier is worth."""
 
 import pytest
 
 from langgraph_compaction.nodes.text.identifiers import (
-    contains_whole,
     is_id_key,
     is_name_key,
     key_worth,
     kind_worth,
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "part", "whole"),
-    [
-        ("KX-1", "KX-1", True),
-        ("KX-12", "KX-1", False),
-        ("AKX-1", "KX-1", False),
-        ("1,450", "450", False),
-        ("450, 1", "450", True),
-        ("see KX-12 and KX-1.", "KX-1", True),
-        ("用450元", "450", True),
-        ("", "450", False),
-    ],
-)
-def test_an_identifier_is_found_as_a_whole(text: str, part: str, *, whole: bool) -> None:
-    """At the beginning and at the end of a text, too."""
-    assert contains_whole(text, part) is whole
 
 
 def test_an_identifier_is_worth_what_its_shape_tells() -> None:
