@@ -118,26 +118,20 @@ def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_
 
 
 def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) -> None:
-    """To one compaction, to a time; the ends count. Messages beside a hit are found only inside that."""
+    """To one compaction, to a time, to a speaker; the ends count, and a summary is nobody's words."""
     before, after = archive(records, thread_id, SAID[:4], now=5.0), archive(records, thread_id, SAID[4:], now=9.0)
     assert found(records, thread_id, "card user", compaction_id=after) == ["m5", "m6", "m4"]
     assert set(found(records, thread_id, "card user", compaction_id=before)) == {"m0", "m1", "m2", "m3"}
     assert set(found(records, thread_id, "card user", since=5.0, until=5.0)) == {"m0", "m1", "m2", "m3"}
     assert first(records, thread_id, "card user", since=5.1) == "m5"
     assert found(records, thread_id, "card user", until=4.9) == []
-    assert len(found(records, thread_id, "card user", limit=2)) == 2
-
-
-def test_a_search_can_be_narrowed_to_a_speaker(memory: CompactionRecords) -> None:
-    """Who said the words, or something beside them; a summary is nobody's words."""
     summary = HumanMessage("oslo reykjavik", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
-    archive(memory, "t", [*SAID, summary])
+    archive(records, thread_id, [summary])
     expected: dict[str | None, set[str]] = {"user": {"m0", "m4"}, "assistant": {"m1", "m3"}, "tool": {"m2"}}
-    expected[None] = set().union(*expected.values())
-    assert {who: set(found(memory, "t", "oslo", limit=9, speaker=who)) for who in expected} == expected
-    assert [found(memory, "t", "reykjavik", speaker=who) for who in expected] == [[], [], [], ["s"]]
+    for speaker, names in expected.items():
+        assert set(found(records, thread_id, "oslo reykjavik", limit=9, speaker=speaker)) == names
     with pytest.raises(ValueError, match="'human' is none of 'user', 'assistant', 'tool'"):
-        memory.search("t", "oslo", speaker="human")
+        records.search(thread_id, "oslo", speaker="human")
 
 
 def test_the_message_beside_a_hit_is_found_too(memory: CompactionRecords) -> None:

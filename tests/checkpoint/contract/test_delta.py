@@ -7,11 +7,9 @@ import pytest
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import BinaryOperatorAggregate, DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
 from tests.checkpoint.contract.steps import Saver
 from tests.checkpoint.samples import talk
 
@@ -95,7 +93,6 @@ def edited(graph: Any, config: RunnableConfig) -> None:
 
 
 Story = Callable[[Any, RunnableConfig], None]
-stories = pytest.mark.parametrize("story", [forked, edited], ids=lambda story: story.__name__)
 
 
 def config_of(thread_id: str, kind: str) -> RunnableConfig:
@@ -103,39 +100,11 @@ def config_of(thread_id: str, kind: str) -> RunnableConfig:
     return {"configurable": {"thread_id": f"{thread_id}-{kind}"}}
 
 
-@stories
+@pytest.mark.parametrize("story", [forked, edited], ids=lambda story: story.__name__)
 def test_every_state_is_that_of_a_channel_kept_whole(saver: Saver, thread_id: str, story: Story) -> None:
     """Each checkpoint has the same values whether a channel is rebuilt or stored whole, forks included."""
     graphs = [(graph_of(state, saver), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
     for graph, config in graphs:
         story(graph, config)
     plain, delta = (history(graph, config) for graph, config in graphs)
-    assert delta == plain
-
-
-@stories
-def test_the_history_of_a_channel_is_what_the_walk_finds(saver: Saver, thread_id: str, story: Story) -> None:
-    """A saver's own way to a channel's history gives what going from parent to parent gives."""
-    config = config_of(thread_id, "Delta")
-    story(graph_of(Delta, saver), config)
-    channels = ["notes", "messages", "turn", "unknown"]
-    for each in list(saver.list(config)):
-        walked = BaseCheckpointSaver.get_delta_channel_history(saver, config=each.config, channels=channels)
-        assert saver.get_delta_channel_history(config=each.config, channels=channels) == walked
-    assert saver.get_delta_channel_history(config=config, channels=[]) == {}
-
-
-@stories
-def test_pruning_keeps_what_a_rebuilt_channel_holds(saver: SQLAlchemySaver, thread_id: str, story: Story) -> None:
-    """After all but the latest checkpoint went, the latest has its values, and the thread goes on from them."""
-    graphs = [(graph_of(state, saver), config_of(thread_id, state.__name__)) for state in (Plain, Delta)]
-    for graph, config in graphs:
-        story(graph, config)
-    (delta, config) = graphs[1]
-    before = history(delta, config)[0]
-    saver.prune([config["configurable"]["thread_id"]], strategy="keep_latest")
-    assert delta.get_state(config).values == before
-    for graph, config in graphs:
-        turn(graph, config, 20)
-    plain, delta = (history(graph, config)[:5] for graph, config in graphs)
     assert delta == plain
