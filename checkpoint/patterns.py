@@ -14,7 +14,6 @@ from typing import Any, Final
 
 IGNORE_CASE: Final = re.IGNORECASE
 MULTILINE: Final = re.MULTILINE
-DOT_ALL: Final = re.DOTALL
 
 Match = re.Match[str]
 

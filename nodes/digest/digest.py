@@ -105,6 +105,7 @@ def digest(
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
     words_first: int | None = None,
+    said: OwnWords | None = None,
     listed: ListedSentences = NOTHING_LISTED,
 ) -> Digest:
     """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
@@ -115,11 +116,13 @@ def digest(
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
     digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
     the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
-    otherwise be lost. `listed` are sentences that a model named as rules and decisions. The same input always gives
-    the same digest.
+    otherwise be lost. `said` are the user's own words, if `words_of` has found them already. `listed` are sentences
+    that a model named as rules and decisions. The same input always gives the same digest.
     """
     start, known = unpack(previous)
-    said, others = _entries(old, start, known, text=previous_text, beside=beside, sections=sections, listed=listed)
+    if said is None:
+        said = words_of(old, previous, beside, listed=listed) if "Said" in sections else OwnWords()
+    others = _entries(old, start, known, text=previous_text, beside=beside, sections=sections, listed=listed)
     entries, count = [*said.entries, *others], start + len(old)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     worth = list(map(_weighing(entries, start, count, _focus_words(focus)), entries))
@@ -156,10 +159,10 @@ def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] |
     """Return worth and cost of every entry that a digest of `old` and of the record `previous` could show."""
     start, known = unpack(previous)
     total = start + len(old)
-    said, others = _entries(old, start, known)
+    entries = [*words_of(old, previous).entries, *_entries(old, start, known)]
     return [
         WeightedEntry(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
-        for entry in (*said.entries, *others)
+        for entry in entries
     ]
 
 
@@ -177,8 +180,8 @@ def _entries(
     beside: Sequence[AnyMessage] = (),
     sections: Collection[Section] = SECTIONS,
     listed: ListedSentences = NOTHING_LISTED,
-) -> tuple[OwnWords, list[Entry]]:
-    """Return the user's own words, and the entries of the other sections, as far as `sections` asks for them."""
+) -> list[Entry]:
+    """Return the entries of the sections beside the user's own words, as far as `sections` asks for them."""
     earlier: defaultdict[Section, list[Entry]] = defaultdict(list)
     for entry in known:
         earlier[entry.section].append(entry)
@@ -190,9 +193,7 @@ def _entries(
         "Answers": lambda: answers(old, start, earlier["Answers"], beside),
         "Decisions": lambda: listed_decisions(listed, old, start, earlier["Decisions"], beside),
     }
-    is_asked = "Said" in sections
-    said = own_words(old, start, earlier["Said"], beside=beside, listed=listed.rules) if is_asked else OwnWords()
-    return said, [entry for section, make in makers.items() if section in sections for entry in make()]
+    return [entry for section, make in makers.items() if section in sections for entry in make()]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
@@ -333,7 +334,6 @@ def _fitting(
 
 
 _BESIDE: tuple[Section, ...] = ("Said", "Facts", "Decisions")
-_WORDS: tuple[Section, ...] = ("Said",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,14 +357,16 @@ def facts_of(
     *,
     budget: int,
     counter: TokenCounter,
+    said: OwnWords | None = None,
     words_first: int = 0,
     beside: Sequence[AnyMessage] = (),
     listed: ListedSentences = NOTHING_LISTED,
 ) -> Facts:
     """Return the user's own words and the facts of `old` and of the record `earlier`, in at most `budget` tokens.
 
-    The user's words come first, up to `words_first` tokens. Facts that are also in the messages that the model
-    continues to see (`beside`) have a low worth. `listed` are the sentences that the model listed.
+    The user's words come first, up to `words_first` tokens; `said` as in `digest`. Facts that are also in the
+    messages that the model continues to see (`beside`) have a low worth. `listed` are the sentences that the model
+    listed.
     """
     made = digest(
         old,
@@ -374,6 +376,7 @@ def facts_of(
         sections=_BESIDE,
         beside=beside,
         words_first=words_first,
+        said=said,
         listed=listed,
     )
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
@@ -385,14 +388,20 @@ def _texts_of(entry: Entry) -> tuple[str, ...]:
     return (entry.value,) if entry.section == "Said" else (entry.value, entry.key, entry.path)
 
 
-def tokens_of_words(
+def words_of(
     old: Sequence[AnyMessage],
     earlier: Mapping[str, Any] | None,
-    counter: TokenCounter,
     beside: Sequence[AnyMessage] = (),
-) -> int:
-    """Return about how many tokens show all of the user's own words in `old` and in the record `earlier`."""
+    *,
+    listed: ListedSentences = NOTHING_LISTED,
+) -> OwnWords:
+    """Return the user's own words in `old` and in the record `earlier`; `beside` and `listed` as in `digest`."""
     start, known = unpack(earlier)
-    said, _ = _entries(old, start, known, beside=beside, sections=_WORDS)
+    before = [entry for entry in known if entry.section == "Said"]
+    return own_words(old, start, before, beside=beside, listed=listed.rules)
+
+
+def tokens_of_words(said: OwnWords, counter: TokenCounter) -> int:
+    """Return about how many tokens show all of the user's own words."""
     ranked = said.ranked([entry.worth for entry in said.entries])
     return _WORDS_HEADING + sum(_word_cost(said.entries[index], counter) for index in ranked) if ranked else 0

@@ -19,7 +19,7 @@ from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
-from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_words
+from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_words, words_of
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
@@ -239,7 +239,7 @@ def words_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
         return 0
     earlier = earlier_summary(messages)
     old = [call.redacted(message) for message in messages if not is_summary(message)]
-    needed = tokens_of_words(old, earlier.facts or earlier.record, call.meter.counter)
+    needed = tokens_of_words(words_of(old, earlier.facts or earlier.record), call.meter.counter)
     return min(call.meter.scaled(needed), _most_for_words(call))
 
 
@@ -325,9 +325,9 @@ def summary_parts(
 
     Pinned texts are those of the messages to be removed. Facts take at most their share of the room and at most
     half of the space under the ceiling; the user's own words come first and take at most `WORDS_SHARE` of the room. A
-    digest has both in its own text. `clip` holds the ids of the shortened
-    messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
-    size of the request without a summary. `listed` are the sentences that the model listed next to its summary.
+    digest has both in its own text. `clip` holds the ids of the shortened messages, whose facts are added if the
+    summary covers these messages (`shortened_blocks`). `tokens` is the size of the request without a summary.
+    `listed` are the sentences that the model listed next to its summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -349,13 +349,15 @@ def summary_parts(
     earlier, counter = earlier_summary(leaving), call.meter.counter
     known = earlier.facts or earlier.record
     beside = [call.redacted(message) for message in _after(messages, drop)]
-    needed = tokens_of_words(old, known, counter, beside)
-    words = min(needed, call.meter.unscaled(min(_most_for_words(call), space)))
+    said = words_of(old, known, beside, listed=listed)
+    words = min(tokens_of_words(said, counter), call.meter.unscaled(min(_most_for_words(call), space)))
     share = min(int(call.sizes.room * call.settings.policy.facts_share), (space - call.meter.scaled(words)) // 2)
     budget = words + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    facts = facts_of(old, known, budget=budget, counter=counter, words_first=words, beside=beside, listed=listed)
+    facts = facts_of(
+        old, known, budget=budget, counter=counter, said=said, words_first=words, beside=beside, listed=listed
+    )
     return replace(always, facts=facts)
 
 

@@ -60,11 +60,6 @@ def spans(text: str) -> Iterator[tuple[int, int, str]]:
             yield found.start(), found.end(), found[0]
 
 
-def words_of_key(key: str) -> list[str]:
-    """Return the words of a key, in lower case: `eta` and `days` of `etaDays` and of `eta_days`."""
-    return [word.lower() for word in _WORD.findall(key)]
-
-
 def is_capitalized_word(line: str, start: int, end: int) -> bool:
     """Whether `line[start:end]` is an ordinary word in capitals: next to another word in capitals, or a heading."""
     if not line[start:end].isalpha():
