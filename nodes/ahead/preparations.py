@@ -60,6 +60,11 @@ class Preparation:
     is_over: bool = False
     """Whether a compaction has used its result, or found that it cannot."""
 
+    @property
+    def found(self) -> Prepared | None:
+        """What it has prepared; `None` while it is under way, and if there was nothing to prepare."""
+        return self.result.result() if self.result.done() else None
+
 
 class Preparations:
     """The newest preparations of one database in this process, by thread of conversation."""

@@ -61,10 +61,9 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
         if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting"))
             return Ahead(waits=True)
-        waited = yield from _joined(context, known.result)
+        waited = yield from _joined(context, known)
         changed["seconds_left"] = max(0.0, context.settings.summary_deadline_s - waited)
-    found = known.result.result() if known.result.done() else None
-    if found is None:
+    if (found := known.found) is None:
         return Ahead(changed=changed)
     known.is_over = True
     if (failure := found.failure) is None:
@@ -77,12 +76,12 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     return Ahead(changed=changed)
 
 
-def _joined(context: NodeContext, result: Future[Prepared | None]) -> Effects[float]:
+def _joined(context: NodeContext, known: Preparation) -> Effects[float]:
     """Wait until the summary is there, or the time for summaries is over; return the seconds that it took."""
     began = time.monotonic()
-    yield from _awaited(result, context.settings.summary_deadline_s)
+    yield from _awaited(known.result, context.settings.summary_deadline_s)
     waited = time.monotonic() - began
-    found = result.result() if result.done() else None
+    found = known.found
     record("preparation.wait", waited, {"ready": found is not None and found.failure is None})
     emit(context.writer, PreparationEvent(state="joined", seconds=round(waited, 3)))
     return waited
@@ -102,7 +101,7 @@ def use_prepared(context: NodeContext, draft: Draft, ahead: Ahead) -> Effects[tu
     fit any more, or if another summarizer is set.
     """
     known = ahead.preparation
-    if known is None or (found := known.result.result()) is None:
+    if known is None or (found := known.found) is None:
         return None
     trial = draft.copy()
     outcome = yield from _examined(context, trial, found)
