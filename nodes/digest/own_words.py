@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint.patterns import Anchored, Pattern
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
+from ..conversation.transcript import Transcript
 from ..text.quoting import one_line
 from ..text.sentences import (
     SENTENCE_CHARS,
@@ -112,7 +113,9 @@ def own_words(
         worth = _LEAST + (_MOST - _LEAST) * min(_DENSEST, said / lengths[at] / _DENSE)
         entries[at] = replace(entries[at], worth=_worth(entries[at], worth, start, listed))
         covered.update(words[at])
-    return OwnWords(entries, _first(entries, start + _last_answer(old)), list(_links(entries, words, times)))
+    return OwnWords(
+        entries, _first(entries, start + Transcript(old).last_answer), list(_links(entries, words, times))
+    )
 
 
 def _worth(entry: Entry, worth: float, start: int, listed: Sequence[str]) -> float:
@@ -146,12 +149,6 @@ def _first(entries: Sequence[Entry], answered: int) -> frozenset[int]:
         if entry.at == entries[0].at or entry.at > answered
         if min(place_of(entry)[0], place_of(entry)[1] - 1 - place_of(entry)[0]) < _EDGE
     )
-
-
-def _last_answer(old: Sequence[AnyMessage]) -> int:
-    """Return the index of the last answer with a text and no calls; with none, -1."""
-    answers = (at for at, one in enumerate(old) if isinstance(one, AIMessage) and one.text and not one.tool_calls)
-    return max(answers, default=-1)
 
 
 def _links(
