@@ -237,37 +237,26 @@ class CompactionRecords:
 
     @reads
     def before(
-        self,
-        conn: sa.Connection,
-        thread_id: str,
-        messages: Sequence[BaseMessage],
-        *,
-        head: str | None,
-        compaction_id: str | None = None,
+        self, conn: sa.Connection, thread_id: str, *, head: str | None, compaction_id: str | None = None
     ) -> Before:
-        """Return the conversation as it would be without one compaction and without all later ones built on it.
+        """Return what the model saw before one compaction, and all later compactions that are built on it.
 
-        By default this is the last compaction; `compaction_id` is an id or the beginning of one. `messages` are those
-        of the state, and `head` is the compaction_id of the state's last commit. Raise UnknownAttemptError if the
-        state does not contain the compaction, or if several of the state's ids begin so.
+        By default this is the last compaction; `compaction_id` is an id or the beginning of one. `head` is the
+        compaction_id of the state's last commit. Raise UnknownAttemptError if the state does not contain the
+        compaction, or if several of the state's ids begin so.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         line = [] if thread is None else _chain(conn, thread, head)
         named = [name for name in line if name.startswith(compaction_id)] if compaction_id else line[-1:]
-        if thread is None or len(named) != 1:
+        runs = snapshots.read(conn, thread, named[0]) if thread is not None and len(named) == 1 else None
+        if thread is None or runs is None:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
         undone = line[line.index(named[0]) :]
-        snapshot_runs, archive_runs = snapshots.of_thread(conn, thread), archive.of_thread(conn, thread)
-        rows = {row.compaction_id: row for row in ledger.rows(conn, thread, None)}
-        found = self.store.get_many(
-            conn, thread, [runs[name] for runs in (snapshot_runs, archive_runs) for name in undone]
+        return Before(
+            messages=self.store.get(conn, thread, runs),
+            undone=tuple(undone),
+            head=ledger.parents(conn, thread)[undone[0]],
         )
-        archived = [found[seq] for name in undone for seq in expand(archive_runs[name])]
-        dropped = {name for one in undone for name in rows[one].dropped}
-        clipped = {str(message.id) for message in archived if not original_conversation.is_summary(message)} - dropped
-        began = [[found[seq] for seq in expand(snapshot_runs[name])] for name in undone]
-        after = original_conversation.restored(messages, began, archived, clipped, undone)
-        return Before(messages=after, undone=tuple(undone), head=rows[undone[0]].parent_id)
 
     @reads
     def line(self, conn: sa.Connection, thread_id: str, head: str | None) -> list[str]:

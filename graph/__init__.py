@@ -36,12 +36,12 @@ if TYPE_CHECKING:
         compaction_count,
         is_summary,
         load_settings,
+        view,
     )
     from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
 
     from .build_dependencies import Extensions
     from .builder import create_compacting_agent, create_compaction_graph
-    from .embedding import as_node
     from .exclusive_runs import one_run_at_a_time
     from .thread import CompactionThread
     from .undo import OverLimitError
@@ -75,7 +75,6 @@ __all__ = [
     "TypedRules",
     "UnknownWindowError",
     "acompact_messages",
-    "as_node",
     "compact_messages",
     "compaction_count",
     "create_compacting_agent",
@@ -83,6 +82,7 @@ __all__ = [
     "is_summary",
     "load_settings",
     "one_run_at_a_time",
+    "view",
 ]
 
 _SHARED = dict.fromkeys(__all__, "langgraph_compaction.nodes")
@@ -93,7 +93,6 @@ _OWN = {
     "CompactionThread": ".thread",
     "Extensions": ".build_dependencies",
     "OverLimitError": ".undo",
-    "as_node": ".embedding",
     "create_compacting_agent": ".builder",
     "create_compaction_graph": ".builder",
     "one_run_at_a_time": ".exclusive_runs",

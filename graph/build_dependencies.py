@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeGuard, Unpack
 
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
@@ -26,6 +26,7 @@ from langgraph_compaction.nodes.runtime.dependencies import (
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
+from langgraph_compaction.nodes.state import newer
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
@@ -64,7 +65,9 @@ def build_dependencies(
     system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
-    in_memory_by_default: bool = False,
+    check_saver: Callable[[Any], None] | None = None,
+    channel: str = "compaction",
+    owns_list: bool = False,
     summary_input: int | None = None,
     **given: Unpack[Given],
 ) -> Dependencies:
@@ -95,7 +98,9 @@ def build_dependencies(
         ephemeral=ephemeral_tools(tools),
         system_prompt=SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt,
         embedded=embedded,
-        in_memory_by_default=in_memory_by_default,
+        check_saver=check_saver,
+        channel=channel,
+        owns_list=owns_list,
         due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
     )
 
@@ -110,11 +115,16 @@ def _opened(given: Any) -> Summarizer:
         raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error
 
 
-def node_of_compaction(graph: CompiledStateGraph[Any, Any, Any, Any]) -> tuple[str, str]:
-    """Return name and `persist` of the only node that `as_node` made in a parent graph; ("", "") in other graphs."""
-    found = [(name, str(getattr(spec.runnable, "persist", ""))) for name, spec in graph.builder.nodes.items()]
-    made = [(name, persist) for name, persist in found if persist]
-    return made[0] if len(made) == 1 else ("", "")
+def node_of_compaction(graph: CompiledStateGraph[Any, Any, Any, Any]) -> str:
+    """Return the name of the only node in a parent graph that compacts; an empty text in other graphs."""
+    found = [name for name, spec in graph.builder.nodes.items() if _is_ours(spec.runnable)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _is_ours(runnable: Any) -> TypeGuard[CompiledStateGraph[Any, Any, Any, Any]]:
+    return isinstance(runnable, CompiledStateGraph) and any(
+        getattr(channel, "operator", None) is newer for channel in runnable.channels.values()
+    )
 
 
 def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependencies:
@@ -124,6 +134,8 @@ def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependenci
     without such a node.
     """
     for spec in graph.builder.nodes.values():
+        if _is_ours(spec.runnable):
+            return dependencies_of(spec.runnable)
         for node in (spec.runnable, getattr(spec.runnable, "func", None)):
             if isinstance(node, HasDependencies):
                 return node.dependencies_with(graph.checkpointer)

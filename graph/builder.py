@@ -1,13 +1,14 @@
 """The builders of the two graphs: the agent, and the compaction without an agent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.store.base import BaseStore
@@ -18,6 +19,7 @@ from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
 from langgraph_compaction.nodes import CompactionSettings, CompactionState, Redaction, SettingsError, Summarizer
 from langgraph_compaction.nodes.config.settings import CompactionOverrides, settings_of
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.errors import EmbeddingError
 from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
@@ -28,18 +30,21 @@ from langgraph_compaction.nodes.runtime.dependencies import (
     with_tools,
 )
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
-from langgraph_compaction.nodes.state import EmbeddedState
+from langgraph_compaction.nodes.state import CHANNELS, CompactionChannels, with_ids
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .build_dependencies import Extensions, build_dependencies
 from .chat_model import named_model
-from .database import records_for
+from .database import check_parent, records_for
 from .exclusive_runs import ExclusiveGraph
 from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, Router, after_model, after_tools, by_step
 
-RECURSION_LIMIT = 1_000
-"""Largest number of steps in one run; LangGraph's default would let a loop call the model thousands of times."""
+RECURSION_LIMIT = 2_000
+"""Largest number of steps in one run; LangGraph's default would let a loop call the model thousands of times.
+
+A call of a tool takes three steps, so that the 700 events of `layered_defence` take 1,050 and its compactions more.
+"""
 
 Checkpointer = BaseCheckpointSaver[Any] | bool | None
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -99,7 +104,7 @@ def create_compacting_agent(
         summary_model=source,
         system_prompt=system_prompt,
         tools=known,
-        in_memory_by_default=database is None and not checkpointer,
+        owns_list=True,
         summarizer=summarizer,
         fallback_summarizers=fallback_summarizers,
         redact=redact,
@@ -116,6 +121,18 @@ def create_compacting_agent(
     return _compiled(graph, checkpointer, store, name)
 
 
+def _given(old: list[AnyMessage], new: Any) -> Any:
+    """Add messages as `add_messages` does; those of a parent get the ids that they have whenever it is read."""
+    given: Any = with_ids(new, derived=True) if isinstance(new, list) and not old else new
+    return add_messages(cast("Any", old), given)
+
+
+class _GivenState(CompactionChannels):
+    """The state of a compaction graph in a parent graph, whose messages may have no ids."""
+
+    messages: Annotated[list[AnyMessage], _given]
+
+
 def create_compaction_graph(
     *,
     settings: CompactionSettings,
@@ -129,12 +146,23 @@ def create_compaction_graph(
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
+    state_schema: type[CompactionState] = CompactionState,
     name: str = "compaction",
 ) -> Graph:
-    """Build a graph that only compacts, without model and tools; `as_node` makes it a node of any graph.
+    """Build a graph that only compacts, without model and tools, as a node of your own graph.
+
+    ```python
+    class State(CompactionState): ...
+
+    builder = StateGraph(State)
+    builder.add_node("compact", create_compaction_graph(settings=CompactionSettings(context_window=32_000)))
+    builder.add_node("model", lambda state: {"messages": [model.invoke(view(state))]})
+    builder.add_edge("compact", "model")
+    ```
 
     `system_prompt` and `tools` are those of the parent graph's model, so that their tokens are counted. `settings`
-    must give `context_window`. The other arguments are those of `create_compacting_agent`.
+    must give `context_window`. Providers of key information read the channels of `state_schema`, the parent's class.
+    The other arguments are those of `create_compacting_agent`.
     """
     dependencies = build_dependencies(
         settings_of(settings),
@@ -142,7 +170,7 @@ def create_compaction_graph(
         system_prompt=system_prompt,
         tools=tools,
         embedded=True,
-        in_memory_by_default=database is None and not checkpointer,
+        check_saver=check_parent if database is None and not checkpointer else None,
         summarizer=summarizer,
         fallback_summarizers=fallback_summarizers,
         redact=redact,
@@ -151,7 +179,10 @@ def create_compaction_graph(
         token_counter=token_counter,
     )
     _checked(dependencies)
-    graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
+    known = _GivenState if state_schema is CompactionState else state_schema
+    graph = StateGraph(known, context_schema=CompactionOverrides, output_schema=CompactionChannels)
+    if lacking := {"messages", *CHANNELS} - graph.schemas[known].keys():
+        raise EmbeddingError(f"state_schema has no {', '.join(sorted(lacking))}: let it inherit CompactionState")
     _add_nodes(graph, dependencies, COMPACTION_EDGES)
     return _compiled(graph, checkpointer, None, name)
 

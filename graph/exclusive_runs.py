@@ -133,7 +133,7 @@ def _check_request(state: StateSnapshot) -> None:
 def one_run_at_a_time(graph: AnyGraph) -> ExclusiveGraph:
     """Return a graph with compactions as one whose runs on a thread take turns.
 
-    `graph` is an agent of `create_agent` with `CompactionMiddleware`, or a graph with a node of `as_node`; those of
+    `graph` is an agent of `create_agent` with `CompactionMiddleware`, or a graph with a node that compacts; those of
     `create_compacting_agent` and `create_compaction_graph` take turns already. Raises `TypeError` for another graph.
     """
     dependencies_of(graph)

@@ -1,6 +1,6 @@
 """Read what is stored about a thread (its compactions and their messages, the whole conversation), or erase it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Unpack, cast
@@ -11,15 +11,19 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.view import read_view
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
+from langgraph_compaction.nodes.state import conversation, messages_in_view, moved
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import thread_of
 from .notebook_display import Parts, card
-from .recall_tool import Wanted, Where, recalled
-from .thread_state import check_in_parent, records_of, state_of
+from .recall_tool import Wanted, Where, look_up, recalled
+from .thread_state import at_rest, records_of, state_of, written
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -116,13 +120,13 @@ def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str) -> E
     """Compare the messages that a compaction began with to the messages that the model sees now."""
     compaction = yield from shown(graph, config, compaction_id)
     state = yield from state_of(graph, config)
-    return diff(compaction.began_with, state.values.get("messages") or [])
+    return diff(compaction.began_with, messages_in_view(state.values))
 
 
 def _with_messages(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
     thread, name = found.thread_id, found.compaction_id
     dropped, clipped = parted(found, cast("list[AnyMessage]", records.taken_by(thread, name)))
-    began = records.began_with(thread, name) if found.verdict != "undone" and _began(found) else []
+    began = records.began_with(thread, name) if _began(found) else []
     return Compaction(
         row=found,
         began_with=cast("list[AnyMessage]", began),
@@ -140,7 +144,13 @@ def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage
 
 
 def _began(row: LedgerRow) -> bool:
-    return row.trigger != PREPARING and row.verdict not in {"refused", "declined", "deferred_cooldown"}
+    return row.trigger != PREPARING and row.verdict not in {
+        "refused",
+        "declined",
+        "deferred_cooldown",
+        "undone",
+        "redone",
+    }
 
 
 def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
@@ -152,16 +162,53 @@ def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
     yield from querying(records, lambda: records.forget(thread))
 
 
-def transcript_of(graph: Graph, config: RunnableConfig, namespace: str | None) -> Effects[list[AnyMessage]]:
-    """Return the whole conversation: archived and current messages, in order and without summaries."""
-    if namespace is None:
-        namespace = node_of_compaction(graph)[0]
-    check_in_parent(graph)
-    state = yield from state_of(graph, config)
-    given, thread = state.values.get("messages") or [], thread_of(config)
-    head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)
-    messages: Any = yield from querying(records, lambda: records.transcript(thread, namespace, given, head=head))
-    return cast("list[AnyMessage]", messages)
+def transcript_of(
+    graph: Graph, config: RunnableConfig, limit: int | None, before: str | None
+) -> Effects[list[AnyMessage]]:
+    """Return what was said, or a page of it; what has moved to the archive stands in its place."""
+    if limit is not None and limit < 1:
+        raise SettingsError(f"limit={limit} leaves nothing: give the number of messages of a page")
+    values = (yield from state_of(graph, config)).values
+    records, thread, place = records_of(graph), thread_of(config), node_of_compaction(graph)
+    said = yield from querying(records, lambda: transcript_in(records, thread, values, place))
+    end = len(said) if before is None else next((at for at, one in enumerate(said) if one.id == before), None)
+    if end is None:
+        raise SettingsError(f"before={before!r} is the id of no message of this thread")
+    return said[0 if limit is None else max(end - limit, 0) : end]
+
+
+def transcript_in(
+    records: CompactionRecords, thread: str, values: Mapping[str, Any], namespace: str = ""
+) -> list[AnyMessage]:
+    """Return what was said on a thread with this state, also what has moved to the archive."""
+    said, view = conversation(values), read_view(values.get("compaction_view"))
+    head = (values.get("compaction") or {}).get("head")
+    if not head or (view is not None and not view.get("moved")):
+        return said
+    # without a view, an earlier version has removed messages
+    return cast("list[AnyMessage]", records.transcript(thread, namespace, said, head=head))
+
+
+def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:
+    """Move the hidden messages of a thread at rest to the archive; return how many left the state."""
+    state, dependencies = (yield from at_rest(graph, config)), dependencies_of(graph)
+    if not dependencies.owns_list:
+        raise CompactionError(
+            "the messages belong to the graph around the compaction: only an agent that is no node of another graph "
+            "can move them"
+        )
+    view = state.values.get("compaction_view")
+    update = moved(conversation(state.values), view, keep=0) if view else {}
+    if "messages" in update:
+        yield from written(graph, config, update)
+    return len(update.get("messages", ()))
+
+
+def hits_of(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[list[SearchHit]]:
+    """Return the archived messages of a thread that match a query, the best first."""
+    records, thread = records_of(graph), thread_of(config)
+    look = Wanted(query=query, **wanted)
+    return (yield from querying(records, lambda: look_up(records, thread, look)))
 
 
 def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:

@@ -12,7 +12,7 @@ from dataclasses import replace as replaced
 from functools import partial
 from itertools import takewhile
 from threading import Lock
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
@@ -28,16 +28,16 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
 from langgraph_compaction.nodes.compaction_request import (
     NO_REQUEST,
-    REQUEST,
     CompactionRequest,
-    Memory,
     RequestChannel,
     fault_of,
+    request_in,
 )
 from langgraph_compaction.nodes.config.prompts import CONVERSATION
 from langgraph_compaction.nodes.config.settings import effective, settings_of
 from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.conversation.view import View
 from langgraph_compaction.nodes.conversation.window_and_reserve import capped
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 from langgraph_compaction.nodes.events import log
@@ -52,7 +52,7 @@ from langgraph_compaction.nodes.runtime.dependencies import (
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
-from langgraph_compaction.nodes.state import CompactionChannel, merge
+from langgraph_compaction.nodes.state import CompactionChannel, merge, messages_in_view, newer, own_names
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .build_dependencies import Extensions, build_dependencies
@@ -60,19 +60,16 @@ from .chat_model import named_model
 from .context_size import ContextSize, kept_by, sizes_in, with_sizes
 from .database import NONE_OF_ITS_OWN, RecordsOfCheckpointers, records_for
 from .exclusive_runs import one_run_at_a_time
-from .model_request import Caller, Request, Response, SmallerModelChosen, schemas, with_answer
-from .pending_updates import (
-    KEY,
+from .hook_state import (
     answer_of,
+    channels_update,
     config_of_run,
     context_of_hook,
     has_channel,
-    in_view,
-    keep_from_streaming,
-    model_call_update,
     newest_answer,
     update_of_hook,
 )
+from .model_request import Caller, Request, Response, SmallerModelChosen, schemas, with_answer
 
 __all__ = ["CompactionMiddleware", "one_run_at_a_time"]
 
@@ -92,15 +89,25 @@ Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, fl
 
 
 class CompactingState(AgentState[Any]):
-    """The agent's state with the two small channels of a compaction, which are private to this agent.
+    """The agent's state with the small channels of a compaction, which are private to this agent.
 
     Code that passes an agent's state to a sub-agent and back, as deepagents does, leaves private channels out.
     `compaction_request` is public and is cleared before any tool runs.
     """
 
     compaction: NotRequired[Annotated[CompactionChannel, PrivateStateAttr, merge]]
-    memory: NotRequired[Annotated[Memory, PrivateStateAttr, merge]]
+    compaction_view: NotRequired[Annotated[View | None, PrivateStateAttr, newer]]
     compaction_request: NotRequired[Annotated[CompactionRequest | None, RequestChannel, OmitFromOutput]]
+
+
+def _state_class(channel: str) -> type[CompactingState]:
+    """Return the agent's state with public channels of these names, which a graph around the agent can keep."""
+    compaction: Any = Annotated[CompactionChannel, merge]
+    request: Any = Annotated[CompactionRequest | None, RequestChannel]
+    kinds = {channel: compaction, f"{channel}_view": Annotated[View | None, newer], f"{channel}_request": request}
+    typed_dict: Any = TypedDict
+    made = typed_dict("CompactingState", {name: NotRequired[kind] for name, kind in kinds.items()})
+    return cast("type[CompactingState]", made)
 
 
 class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
@@ -112,8 +119,10 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     it has changed them, and counts the messages that they add. A compaction works on the messages of the state.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
-    `CompactionThread` takes the agent. `name` is the class's name by default; with `name="SummarizationMiddleware"`
-    it takes the place of the summarizer that deepagents puts into every agent.
+    `CompactionThread` takes the agent. `channel` is for an agent that is a node of another graph, whose state keeps
+    the agent's compactions: it inherits `CompactionState` for `channel="compaction"`, or declares `x`, `x_view` and
+    `x_request` in the same way for `channel="x"`. `name` is the class's name by default; with
+    `name="SummarizationMiddleware"` it takes the place of the summarizer that deepagents puts into every agent.
 
     Raises `SettingsError` for sizes that cannot work and, at the first call, if neither settings nor profile give the
     context window.
@@ -137,10 +146,13 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         extensions: Extensions | None = None,
         database: str | Engine | Database | None = None,
         token_counter: Any = None,
+        channel: str | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__()
         self._name = name or type(self).__name__
+        if channel is not None:
+            self.state_schema = _state_class(channel)
         known = named_model(model) if isinstance(model, str) else model
         chosen = settings_of(settings)
         own = summary_prompt and summary_prompt.replace("{messages}", CONVERSATION)  # as LangChain writes it
@@ -159,6 +171,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             accept_summary=accept_summary,
             extensions=extensions,
             token_counter=token_counter,
+            channel=channel or "compaction",
+            owns_list=channel is None,
         )
         self._sized(None, USUAL_WINDOW)
         self._dependencies.settle_off_loop()
@@ -219,7 +233,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return await arun(self._request_alone(state, runtime))
 
     def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
-        """Write this run's compactions into `messages`; compact if the check after the answer requires it."""
+        """Compact if the check after the answer requires it."""
         return run(self._agent_end(state, runtime))
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
@@ -232,7 +246,6 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         Then the request is made again for the smaller window, and that middleware chooses once more.
         """
         _refuse_second_summarizer(request.state)
-        _refuse_other_memory(request.state)
         model = request.model
         while True:
             try:
@@ -242,17 +255,15 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _call_of(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
         dependencies = self._dependencies_of_call(request.override(model=caller.bound), caller.added)
-        state = {**request.state, "messages": caller.given}
+        state = {**self._own(request.state), "messages": caller.given}
         context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
-        view = context.state["messages"]
+        given = context.state["messages"]
         caller.fits = partial(self._fits, context)
         with self._calling():
             context = yield from run_nodes(context, "token_check", among=NODES)
-        response = _response(context, caller, view)
+        response = _response(context, caller, given)
         self._remember(response, dependencies)
-        command: Command[Any] = Command(
-            update=model_call_update(context, request.state["messages"], caller.given, view)
-        )
+        command: Command[Any] = Command(update=channels_update(context, state))
         return ExtendedModelResponse(model_response=response, command=command)
 
     def _fits(self, context: NodeContext, model: Model, messages: Sequence[AnyMessage]) -> bool:
@@ -285,33 +296,35 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             with self._lock:
                 self._working.remove(place)
 
-    def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
-        _refuse_second_summarizer(state)
-        _refuse_other_memory(state)
-        view = Transcript(state["messages"])
-        fault = fault_of(state.get(REQUEST), state.get("compaction") or {}, calls_open=view.has_open_call)
-        if not fault and (state.get(REQUEST) is None or view.awaits_answer):
-            return _without_old_refusal(state)
-        context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), "token_check")
-        update = update_of_hook(context, state["messages"])
-        yield from keep_from_streaming(update)
-        return {**update, "jump_to": "end"}
+    def _own(self, state: Any) -> dict[str, Any]:
+        """Return the agent's state by the names that the nodes know."""
+        return own_names(state, self._dependencies.channel)
 
-    def _agent_end(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
+    def _request_alone(self, given: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
+        _refuse_second_summarizer(given)
+        state = self._own(given)
+        said = Transcript(state["messages"])
+        asked = request_in(state)
+        fault = fault_of(asked, state.get("compaction") or {}, calls_open=said.has_open_call)
+        if not fault and (asked is None or said.awaits_answer):
+            return _without_old_refusal(state, self._dependencies.channel)
+        context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), "token_check")
+        return {**update_of_hook(context, state), "jump_to": "end"}
+
+    def _agent_end(self, given: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
+        state = self._own(given)
         compaction = state.get("compaction") or {}
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST and not _is_continued(state["messages"], last):
             raise RequestError(last["detail"])
         if step == "model" and last.get("verdict") == "refused":
-            told = refusal(in_view(state["messages"], compaction))
+            told = refusal(messages_in_view(state))
             if state["messages"][-1].text == told:  # else another middleware has answered a later input
                 raise MessageRefusedError(told)
-        if step not in COMPACTION_NODES and not compaction.get(KEY):
+        if step not in COMPACTION_NODES:
             return None
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), step)
-        update = update_of_hook(context, state["messages"])
-        yield from keep_from_streaming(update)
-        return update
+        return update_of_hook(context, state)
 
     def _dependencies_of_call(self, request: Request, added: Sequence[AnyMessage]) -> Dependencies:
         """Return the dependencies of this call: model, prompt, tools, and the settings for the model's window.
@@ -351,7 +364,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             if len(self._calls) > REMEMBERED:
                 self._calls.popitem(last=False)
 
-    def _remembered(self, state: CompactingState) -> Dependencies:
+    def _remembered(self, state: Mapping[str, Any]) -> Dependencies:
         """Return the dependencies of the call that gave the newest answer, else of the newest call on these records.
 
         After a restart they are the default ones, with the window of the thread's last compaction if it is not known.
@@ -406,16 +419,6 @@ def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
         )
 
 
-def _refuse_other_memory(state: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` if the application's own state has a channel with the name of this package's memory."""
-    memory: Any = state.get("memory") or {}
-    if not isinstance(memory, Mapping) or cast("Mapping[str, Any]", memory).keys() - Memory.__annotations__.keys():
-        raise SettingsError(
-            "CompactionMiddleware keeps goal and pins in a channel of the agent's state that is named 'memory', and "
-            "something else has written to it: give the channel of your own state class another name"
-        )
-
-
 def _no_model_yet(_state: Any, _runtime: Any) -> Model:
     """Raise `UnknownWindowError`: before an agent's first call, its model is not known."""
     raise UnknownWindowError(
@@ -428,11 +431,11 @@ def _saver() -> Any:
     return config_of_run().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
 
 
-def _without_old_refusal(state: CompactingState) -> Update | None:
+def _without_old_refusal(state: Mapping[str, Any], channel: str) -> Update | None:
     """End the step of a run that was refused, so that a later run which calls no model does not raise again."""
     compaction = state.get("compaction") or {}
     refused = (compaction.get("last") or {}).get("verdict") == "refused"
-    return {"compaction": {"step": "end"}} if refused and compaction.get("step") == "model" else None
+    return {channel: {"step": "end"}} if refused and compaction.get("step") == "model" else None
 
 
 def _is_continued(messages: Sequence[AnyMessage], last: Mapping[str, Any]) -> bool:

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
-from itertools import chain
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
@@ -82,7 +81,7 @@ class Caller(Runnable[Any, Any]):
     def _answer(self) -> AIMessage:
         """Return the answer; its id is removed if a message of the state has the same id, which would be replaced."""
         answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
-        taken = any(message.id == answer.id for message in self.given)
+        taken = answer.id in [message.id for message in self.given]
         return answer.model_copy(update={"id": None}) if taken else answer
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
@@ -129,8 +128,8 @@ def as_shown(
             before[following].insert(0, message)
         elif message.id in left:
             following = message.id
-    placed = chain.from_iterable([*before[message.id], message] for message in kept)
-    return [*(message for message in others[:first] if message.id in added), *placed, *before[None]]
+    placed = [one for message in kept for one in (*before[message.id], message)]
+    return [*[message for message in others[:first] if message.id in added], *placed, *before[None]]
 
 
 def _added(messages: Sequence[AnyMessage], known: Mapping[str | None, AnyMessage]) -> set[str | None]:

@@ -10,8 +10,6 @@ from langgraph.checkpoint.base.id import uuid6
 
 from langgraph_compaction.nodes import CompactionError
 
-from .pending_updates import KEY, in_view
-
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
 """Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""
 
@@ -24,9 +22,6 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
             f"this database has no checkpoint of a compacting graph for thread {thread!r}: if another checkpointer "
             "stores them, use CompactionThread of langgraph_compaction.graph in Python"
         )
-    values = found.checkpoint["channel_values"]
-    if values["compaction"].get(KEY):
-        values["messages"] = in_view(values["messages"], values["compaction"])
     return found
 
 

@@ -1,6 +1,6 @@
 """Pins: messages and texts that a user wants kept word for word."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -10,16 +10,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.conversation.item_types import without_pin_mark
 from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinned, marks
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.conversation.view import NO_VIEW, as_said, changed, seen, shown_again
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.admission import admitted_with_pins
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
-from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.state import conversation, messages_in_view
 
 from .builder import Graph
 from .open_work import open_nodes
@@ -43,14 +45,17 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
-    messages, known = [*_messages(state), *([new] if new else [])], _pinned_ids(state)
-    update: dict[str, Any] = {"messages": [new]} if new else {"memory": {"pins": [*dict.fromkeys([*known, name])]}}
-    if not any(message.id == name for message in messages):
+    said, view, known = conversation(state.values), state.values.get("compaction_view"), _pinned_ids(state)
+    if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
+    view = shown_again(said, view, [name])
+    messages = [*seen(said, view), *([new] if new else [])]
     dependencies = yield from settled(graph)
     compaction = state.values.get("compaction") or {}
     admitted = yield from blocking(lambda: _admitted(dependencies, compaction, messages, frozenset({*known, name})))
-    yield from written(graph, config, {**update, "compaction": {"admitted": admitted}})
+    pins = {} if new else {"pins": [*dict.fromkeys([*known, name])]}
+    update: dict[str, Any] = {"compaction": {**pins, "admitted": admitted}, "compaction_view": view}
+    yield from written(graph, config, {**update, "messages": [new]} if new else update)
     return name
 
 
@@ -70,10 +75,8 @@ def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
     found = next((m for m in _messages(state) if m.id == message_id and is_pinned(m, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
-    update: dict[str, Any] = {"memory": {"pins": [name for name in known if name != message_id]}}
-    if marks(found).get("pinned"):
-        update["messages"] = [_marked(found, {**marks(found), "pinned": False})]
-    return update
+    update: dict[str, Any] = {"compaction": {"pins": [name for name in known if name != message_id]}}
+    return {**update, **_in_view(state, [without_pin_mark(found)] if marks(found).get("pinned") else [])}
 
 
 def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
@@ -83,7 +86,18 @@ def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
     found = [without_pin(message, text) for message in messages if text in pins_in(message)]
     if not found:
         raise SettingsError(f"the text {text!r} is not pinned: CompactionThread.pins() shows those that are")
-    return {"messages": found}
+    return _in_view(state, found)
+
+
+def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any]:
+    """Return the update by which the model sees messages in these forms; the conversation keeps what was said."""
+    if not forms:
+        return {}
+    said, view = conversation(state.values), state.values.get("compaction_view")
+    old = view or NO_VIEW
+    clip = {str(form.id): as_said(form) for form in forms}
+    summary = clip.pop(str(old["summary"].id), None) if old["summary"] else None
+    return {"compaction_view": changed(said, view, source=old["source"], clip=clip, summary=summary)}
 
 
 def pins_of(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:
@@ -104,19 +118,15 @@ def _one_of(message_id: str | None, text: str | None) -> None:
 
 
 def _messages(state: StateSnapshot) -> list[AnyMessage]:
-    return with_ids(state.values.get("messages") or [])
+    return messages_in_view(state.values)
 
 
 def _pinned_ids(state: StateSnapshot) -> list[str]:
-    return list((state.values.get("memory") or {}).get("pins") or ())
+    return list((state.values.get("compaction") or {}).get("pins") or ())
 
 
 def _message(text: str) -> HumanMessage:
     return HumanMessage(text, id=str(uuid4()), additional_kwargs={MARK: {"pinned": True, "is_meta": True}})
-
-
-def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
-    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
 def _admitted(

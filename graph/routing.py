@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END
 from langgraph.types import Send
 
-from langgraph_compaction.nodes.state import Step
+from langgraph_compaction.nodes.state import Step, as_mapping
 from langgraph_compaction.nodes.transitions import NEXT
 
 Edges = dict[Hashable, str]
@@ -57,11 +57,11 @@ class Router(Runnable[State, Target]):
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Target:  # noqa: A002, ARG002 - LangChain's signature
         """Return the choice."""
-        return self._choose(input)
+        return self._choose(as_mapping(input))
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Target:  # noqa: A002, ARG002 - LangChain's signature
         """Return the choice."""
-        return self._choose(input)
+        return self._choose(as_mapping(input))
 
 
 def by_step(node: str) -> Callable[[State], Target]:

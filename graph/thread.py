@@ -11,17 +11,28 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes.config.policies import Preset
-from langgraph_compaction.nodes.runtime.effects import arun, is_long
+from langgraph_compaction.nodes.runtime.effects import arun
 
 from .builder import Graph
-from .embedding import as_mapping, rendered
-from .history import Compaction, Diff, attempts, changes_since, erased, recalled_from, shown, transcript_of
+from .history import (
+    Compaction,
+    Diff,
+    archived,
+    attempts,
+    changes_since,
+    erased,
+    hits_of,
+    recalled_from,
+    shown,
+    transcript_of,
+)
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
 from .recall_tool import Where
 from .thread_state import change_async, change_sync, compacted, handed_over, records_of, run_sync
-from .undo import Undone, branched, released, undone_in
+from .undo import Undone, branched, redone_in, released, undone_in
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,10 @@ class CompactionThread:
 
         The beginning of an id is enough if no other compaction of the state has it.
 
-        The original messages return to the place of their summary, later messages follow unchanged, and messages
-        that the application has deleted after the compaction stay deleted; no model is called and no node runs again.
+        The model sees the original messages again in place of their summary, and later messages as they are; messages
+        that the application has deleted since stay deleted. No model is called and no node runs again.
         The thread is then *held*: while its size is below the limit no automatic compaction starts until `release` or
-        a compaction on request. If the redaction hook has `store=True`, the messages return redacted.
+        a compaction on request.
 
         Raises `UnknownAttemptError` for a compaction that the thread's state does not build on, `OverLimitError`
         where the result would be over the limit (unless `force`), and `CompactionError` while the thread's turn is
@@ -109,6 +120,18 @@ class CompactionThread:
         return await change_async(
             self.graph, self.config, lambda config: undone_in(self.graph, config, compaction_id, force=force)
         )
+
+    def redo(self) -> Undone:
+        """Bring back the compactions that the last `undo` has undone; automatic compactions are no longer held off.
+
+        Raises `UnknownAttemptError` if nothing was undone since the last compaction, and `CompactionError` while the
+        thread's turn is not over.
+        """
+        return change_sync(self.graph, self.config, "aredo", lambda config: redone_in(self.graph, config))
+
+    async def aredo(self) -> Undone:
+        """`redo`, asynchronously."""
+        return await change_async(self.graph, self.config, lambda config: redone_in(self.graph, config))
 
     def release(self) -> None:
         """Allow automatic compactions again after an `undo`."""
@@ -144,19 +167,13 @@ class CompactionThread:
         """`recall`, asynchronously."""
         return await arun(recalled_from(self.graph, self.config, query, **wanted))
 
-    def render(self, state: Any) -> list[AnyMessage]:
-        """Return the request for a model that a parent graph calls itself, beside the node that `as_node` made.
+    def search(self, query: str = "", **wanted: Unpack[Where]) -> list[SearchHit]:
+        """Return what `recall` finds as objects for an interface: message, handle, compaction, time and score."""
+        return run_sync(self.graph, "asearch", hits_of(self.graph, self.config, query, **wanted))
 
-        `state` is the parent's state: a dictionary, a model of pydantic or a dataclass. The request is that of
-        `nodes.render`, and with automatic recall a last message that quotes the archive, for this request
-        only: do not add it to the state.
-        """
-        return run_sync(self.graph, "arender", rendered(self.graph, self.config, as_mapping(state)))
-
-    async def arender(self, state: Any) -> list[AnyMessage]:
-        """`render`, asynchronously."""
-        known = as_mapping(state)
-        return await arun(rendered(self.graph, self.config, known), off_loop=is_long(known["messages"]))
+    async def asearch(self, query: str = "", **wanted: Unpack[Where]) -> list[SearchHit]:
+        """`search`, asynchronously."""
+        return await arun(hits_of(self.graph, self.config, query, **wanted))
 
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """Pin a message of the thread, or a text; return the id of the pinned message.
@@ -197,17 +214,31 @@ class CompactionThread:
         """`pins`, asynchronously."""
         return await arun(pins_of(self.graph, self.config))
 
-    def transcript(self, *, namespace: str | None = None) -> list[AnyMessage]:
-        """Return the whole conversation: archived and current messages, in order and without summaries.
+    def transcript(self, *, limit: int | None = None, before: str | None = None) -> list[AnyMessage]:
+        """Return the whole conversation as it was said, each message with an id, archived messages in their places.
 
-        In a parent graph, `namespace` names the node that `as_node` made; by default the only one that there is.
-        Raises `CompactionError` for a parent with `persist="subgraph"`, whose state does not hold its compactions.
+        For a page, `limit` is the largest number of messages, the newest ones before the message with the id
+        `before`, or at the end. Raises `SettingsError` for an id that the thread does not have.
         """
-        return run_sync(self.graph, "atranscript", transcript_of(self.graph, self.config, namespace))
+        return run_sync(self.graph, "atranscript", transcript_of(self.graph, self.config, limit, before))
 
-    async def atranscript(self, *, namespace: str | None = None) -> list[AnyMessage]:
+    async def atranscript(self, *, limit: int | None = None, before: str | None = None) -> list[AnyMessage]:
         """`transcript`, asynchronously."""
-        return await arun(transcript_of(self.graph, self.config, namespace))
+        return await arun(transcript_of(self.graph, self.config, limit, before))
+
+    def archive(self) -> int:
+        """Move the messages that the model does not see to the archive in SQL; return how many left the state.
+
+        `transcript` and `recall` still find them; an undo no longer brings them back. The first hidden message stays,
+        in the place of the summary, and on a branch that began with hidden messages all stay. Raises
+        `CompactionError` while the thread's turn is not over, and where the messages belong to a graph around the
+        agent.
+        """
+        return change_sync(self.graph, self.config, "aarchive", lambda config: archived(self.graph, config))
+
+    async def aarchive(self) -> int:
+        """`archive`, asynchronously."""
+        return await change_async(self.graph, self.config, lambda config: archived(self.graph, config))
 
     def compact(self, *, focus: str | None = None, full: bool = False) -> dict[str, Any]:
         """Compact the thread now, whatever its size; return the new state.
@@ -229,8 +260,8 @@ class CompactionThread:
     def handoff(self) -> dict[str, Any]:
         """Return the input for the new thread that a person chose to open instead of compacting this thread.
 
-        The input is `{"messages": header, summary and unanswered round, "compaction_request": {"memory": goal and
-        pins}}` and is available until the thread's next input. Raises `CompactionError` if nobody has chosen a new
+        The input is `{"messages": header and unanswered round, "compaction_request": {"memory": goal, pins and
+        summary}}` and is available until the thread's next input. Raises `CompactionError` if nobody has chosen a new
         thread.
         """
         return run_sync(self.graph, "ahandoff", handed_over(self.graph, self.config))

@@ -6,20 +6,20 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
-from langgraph.types import Overwrite, StateSnapshot, StateUpdate
+from langgraph.types import StateSnapshot, StateUpdate
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
+from langgraph_compaction.nodes.conversation.view import read_view
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, run
+from langgraph_compaction.nodes.state import named, own_names
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import aturn, check_thread, turn
 from .open_work import check_no_work, open_nodes, waiting_nodes
-from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 
@@ -85,29 +85,15 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig, *, subgraphs: bool = False) -> Effects[StateSnapshot]:
-    """Return a thread's state with the messages that the model sees, including a compaction not yet stored.
-
-    Raise `SettingsError` if the config names no thread.
-    """
+    """Return a thread's state; raise `SettingsError` if the config names no thread."""
     check_thread(graph, config)
     state = yield from either(
         lambda: graph.get_state(config, subgraphs=subgraphs), lambda: graph.aget_state(config, subgraphs=subgraphs)
     )
-    compaction = state.values.get("compaction") or {}
-    if not compaction.get(KEY):
-        return state
-    return state._replace(values={**state.values, "messages": in_view(state.values["messages"], compaction)})
-
-
-def check_in_parent(graph: Graph) -> None:
-    """Raise `CompactionError` for a parent graph whose state does not hold its compactions."""
-    name, persist = node_of_compaction(graph)
-    if persist == "subgraph":
-        raise CompactionError(
-            f'the node {name!r} keeps its compactions apart (persist="subgraph"), so that this cannot be done on the '
-            "parent's thread: let the parent's state inherit CompactionState and use as_node(graph). history, show, "
-            "recall and branch_from work as they are"
-        )
+    values = own_names(state.values, dependencies_of(graph).channel)
+    if "compaction_view" in values:
+        values["compaction_view"] = read_view(values["compaction_view"])
+    return state._replace(values=values)
 
 
 def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) -> Effects[StateSnapshot]:
@@ -115,7 +101,6 @@ def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) ->
 
     With `or_failed` the turn may also have ended with an error, if nothing of it waits.
     """
-    check_in_parent(graph)
     state = yield from state_of(graph, config, subgraphs=True)
     failed = or_failed and all(task.error for task in state.tasks)
     check_no_work(waiting_nodes(state) if failed else open_nodes(state))
@@ -131,8 +116,8 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, end
     such node, because a function chooses what follows each node that ends a run. The change is then made in the name
     of a node without such a function, which would be called with an unusual state, and what is due next is dropped.
     """
-    update = yield from _with_own_marks(graph, config, update)
     node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph) if ends else None
+    update = named(update, dependencies_of(graph).channel)
     steps = [[StateUpdate(update, node)]]
     if node is None and ends and (passing := _node_without_choice(graph)):
         steps = [[StateUpdate(update, passing)], [StateUpdate(None, END)]]
@@ -153,30 +138,17 @@ def _last_node(graph: Graph) -> str | None:
 
 def _node_without_choice(graph: Graph) -> str | None:
     """Return a node after which no function chooses what follows, the node of the compaction if it is one."""
-    nodes = dict.fromkeys([node_of_compaction(graph)[0], *graph.builder.nodes])
+    nodes = dict.fromkeys([node_of_compaction(graph), *graph.builder.nodes])
     return next(
         (node for node in nodes if node in graph.builder.nodes and not graph.builder.branches.get(node)), None
     )
 
 
-def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[dict[str, Any]]:
-    """Return an update with the list of the messages that the nodes have marked, if it changes such messages."""
-    change = update.get("messages")
-    if isinstance(change, Overwrite):
-        own = marked_by_us(change.value)
-    elif changed := marked_by_us(change or ()):
-        state = yield from state_of(graph, config)
-        own = [*((state.values.get("compaction") or {}).get("own_marks") or ()), *changed]
-    else:
-        return update
-    return {**update, "compaction": {**(update.get("compaction") or {}), "own_marks": own}}
-
-
 def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
     """Compact a thread now and return its new state; raise `CompactionError` if something of it waits."""
-    check_in_parent(graph)
     check_no_work(waiting_nodes((yield from state_of(graph, config, subgraphs=True))))
-    wish = {"messages": [], REQUEST: {"focus": focus, "full": full, "abandon": True}}
+    asked = {"messages": [], REQUEST: {"focus": focus, "full": full, "abandon": True}}
+    wish = named(asked, dependencies_of(graph).channel)
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
     return cast("dict[str, Any]", result)
 

@@ -1,20 +1,29 @@
-"""Undo a compaction, or start a new thread with the messages from before a compaction."""
+"""Undo or redo a compaction, or start a new thread with the messages from before a compaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
 
-from langgraph_compaction.checkpoint.compaction.attempt import Before
 from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
+from langgraph_compaction.nodes.conversation.view import branched_view, read_view
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
-from langgraph_compaction.nodes.runtime.undo_request import messages_after, over_limit, tell_ledger, undone
-from langgraph_compaction.nodes.state import STATE_VERSION, replace
+from langgraph_compaction.nodes.runtime.undo_request import (
+    Undoing,
+    channel_after,
+    over_limit,
+    redoing,
+    tell_ledger,
+    undoing,
+)
+from langgraph_compaction.nodes.state import STATE_VERSION, conversation, messages_in_view
 
 from .builder import Graph
 from .exclusive_runs import thread_of
@@ -28,14 +37,14 @@ class OverLimitError(CompactionError):
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """The result of an undo. `trigger` and `limit` are tokens, `None` if the model is chosen at each call."""
+    """The result of an undo or a redo; `trigger` and `limit`, in tokens, are `None` if each call chooses a model."""
 
     compactions: tuple[str, ...]
-    """Ids of the compactions that were undone, oldest first: the named compaction and all built on it."""
+    """Ids of the compactions that were undone, oldest first; after a redo, the id of the last one."""
     messages: int
-    """Number of messages that the model sees after the undo."""
+    """Number of messages that the model sees now."""
     tokens: int
-    """Size of the request after the undo, in tokens."""
+    """Size of the next request, in tokens."""
     trigger: int | None
     limit: int | None
 
@@ -53,33 +62,52 @@ def released(graph: Graph, config: RunnableConfig) -> Effects[None]:
 def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Effects[Undone]:
     """Undo a compaction of a thread at rest, by default the last one, and all that were built on it."""
     state = yield from at_rest(graph, config)
-    messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
-    dependencies, thread = (yield from settled(graph)), thread_of(config)
-    records = dependencies.records
-    before = yield from querying(
-        records, lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
-    )
-    meter, done = yield from blocking(lambda: _sized(dependencies, before, compaction))
+    records, head = records_of(graph), (state.values.get("compaction") or {}).get("head")
+    thread = thread_of(config)
+    before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=compaction_id))
+    undo = undoing(before, conversation(state.values), state.values.get("compaction_view"))
+    return (yield from _changed(graph, config, state, undo, force=force))
+
+
+def redone_in(graph: Graph, config: RunnableConfig) -> Effects[Undone]:
+    """Bring back the compactions that the last undo of a thread at rest has undone."""
+    state = yield from at_rest(graph, config)
+    pins = (state.values.get("compaction") or {}).get("pins") or ()
+    redo = redoing(conversation(state.values), state.values.get("compaction_view"), pins)
+    return (yield from _changed(graph, config, state, redo, force=True))
+
+
+def _changed(
+    graph: Graph, config: RunnableConfig, state: StateSnapshot, change: Undoing, *, force: bool
+) -> Effects[Undone]:
+    """Write an undo or a redo into the state, and into the ledger."""
+    values, place = state.values, state.config.get("configurable", {}).get("checkpoint_id")
+    dependencies, compaction = (yield from settled(graph)), values.get("compaction") or {}
+    records, thread, now = dependencies.records, thread_of(config), dependencies.now()
+    meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
-        raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    channel = yield from blocking(lambda: undone(before, state.values, settings=dependencies.settings, meter=meter))
-    yield from written(graph, config, {"messages": replace(messages_after(before)), "compaction": channel})
-    now = dependencies.now()
-    yield from querying(
-        records, lambda: tell_ledger(records, thread, state.values, before, meter=meter, after=done.tokens, now=now)
-    )
+        raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
+    settings = dependencies.settings
+    channel = yield from blocking(lambda: channel_after(change, values, settings=settings, meter=meter))
+    yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
+    had = {"compaction": compaction, "messages": messages_in_view(values)}
+
+    def told() -> None:
+        tell_ledger(records, thread, had, change, meter=meter, after=done.tokens, now=now, checkpoint_id=place)
+
+    yield from querying(records, told)
     return done
 
 
-def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
+def _sized(dependencies: Dependencies, change: Undoing, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
     """Return the meter of the thread, and the result of the undo with the sizes measured by this meter."""
     sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.fixed_model)
     stored: Mapping[str, int] = compaction.get("sizes") or {}  # where the model is not known before its first call
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return meter, Undone(
-        compactions=before.undone,
-        messages=len(before.messages),
-        tokens=meter.request(cast("list[AnyMessage]", before.messages)),
+        compactions=change.compactions,
+        messages=len(change.messages),
+        tokens=meter.request(change.messages),
         trigger=sizes.trigger if sizes else stored.get("trigger"),
         limit=sizes.limit if sizes else stored.get("limit"),
     )
@@ -91,15 +119,27 @@ def branched(
     """Create a thread with the messages that a compaction of this thread began with; return its config."""
     old = yield from state_of(graph, config)
     records = records_of(graph)
-    messages = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))
+    began = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))
     new = RunnableConfig(configurable={"thread_id": thread_id or str(uuid4())})
     there = yield from state_of(graph, new)
     if there.values:
         raise CompactionError(f"there is a thread {thread_id!r} already: give another thread_id")
-    update: dict[str, Any] = {
-        "messages": replace(messages),
-        "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"},
-        "memory": old.values.get("memory") or {},
-    }
-    yield from written(graph, new, update)
+    yield from written(graph, new, branch_of(old.values, cast("list[AnyMessage]", began)))
     return new
+
+
+def branch_of(values: Mapping[str, Any], began: Sequence[AnyMessage]) -> dict[str, Any]:
+    """Return the channels of a thread that stands where a compaction began, which the model saw as `began`.
+
+    The thread holds what was said until then, if the thread of these values still holds it; else what the model saw.
+    """
+    said, seen_ids = conversation(values), {message.id for message in began if not is_summary(message)}
+    last = max((at for at, message in enumerate(said) if message.id in seen_ids), default=-1)
+    until = said[: last + 1]
+    whole = seen_ids <= {message.id for message in until}
+    pins = (values.get("compaction") or {}).get("pins")
+    start = {"v": STATE_VERSION, "step": "end", "route": "end", **({"pins": pins} if pins else {})}
+    if not whole:
+        return {"messages": list(began), "compaction": start}
+    values_view = read_view(values.get("compaction_view"))
+    return {"messages": until, "compaction": start, "compaction_view": branched_view(until, values_view, began)}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages, should_compact
     from .selection.selector import Choice, Demand, Selector
     from .selection.trigger_evaluation import Reading
-    from .state import CompactionState, compaction_count
+    from .state import CompactionState, compaction_count, view
     from .summary.key_information import KeyContext
     from .summary.summarizers import Summarizer, SummaryRequest
 
@@ -79,6 +79,7 @@ __all__ = [
     "load_settings",
     "render",
     "should_compact",
+    "view",
 ]
 
 _MODULES = {
@@ -114,6 +115,7 @@ _MODULES = {
     "acompact_messages": ".inline.compact_messages",
     "compact_messages": ".inline.compact_messages",
     "compaction_count": ".state",
+    "view": ".state",
     "is_summary": ".conversation.message_marks",
     "load_settings": ".config.loading",
     "render": ".conversation.request",

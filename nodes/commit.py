@@ -1,16 +1,16 @@
-"""`commit`: check the draft against the messages as they are now, then apply it in one update of the state."""
+"""`commit`: check the draft against the messages as they are now, then make it the view."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, handle
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 
 from .compaction_request import REQUEST, Memory
-from .conversation.bound_history import with_history_changed
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
+from .conversation.view import View, changed, hidden_count, unarchived
 from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
@@ -20,19 +20,18 @@ from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.levels import draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.breaker import REMEMBERED_COMMITS
-from .state import Draft, EmbeddedState, replace
+from .state import Draft, moved
 from .summary.fallback_chain import verdict_of
 
 GOAL_CHARACTERS = 300
-"""Maximum number of characters of the user's first input that the state stores as the goal; the archive holds all of
-it."""
+"""Maximum number of characters of the user's first input that the state stores as the goal."""
 
 
 def commit(context: NodeContext) -> Effects[Update]:
-    """Apply the draft if the gate accepts the result; otherwise make `rollback` the next step, with the finding.
+    """Make the draft the view if the gate accepts the result; otherwise make `rollback` the next step.
 
-    Messages that arrived after the snapshot follow the compacted messages. The removed and shortened messages are
-    archived before the state changes.
+    Messages that arrived after the snapshot are seen after it. The hidden and shortened messages are archived before
+    the state changes.
     """
     draft = context.draft.copy()
     if draft_level(context) is None:
@@ -48,10 +47,10 @@ def commit(context: NodeContext) -> Effects[Update]:
     needed = draft.get("needed") or ()
     if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):
         return failed(draft, finding if ledger_io.as_begun(context, draft) else _overtaken(finding))
+    draft["drop"] = [*unarchived(context.view), *draft["drop"]]
     if "seen" not in draft:
         summaries = {message_id(message) for message in context.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
-    after = with_history_changed(after)
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
     size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])
@@ -65,7 +64,7 @@ def commit(context: NodeContext) -> Effects[Update]:
         "Committed a compaction: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict
     )
     _tell(context, draft, size, len(after), outcome.summary)
-    return _committed(context, draft, after, size, verdict)
+    return _committed(context, draft, size, verdict)
 
 
 def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: str | None) -> None:
@@ -98,13 +97,14 @@ def _overtaken(finding: Finding) -> Finding:
 
 
 def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
-    """Return the messages that the draft drops or clips, as they are before the draft is applied."""
-    named = {*draft["drop"], *draft["clip"]}
-    return [message for message in context.messages if message_id(message) in named]
+    """Return the messages that the draft drops or clips, as the model sees them until now."""
+    named, silent = {*draft["drop"], *draft["clip"]}, set(unarchived(context.view))
+    unseen = [message for message in context.conversation if message.id in silent]
+    return [*unseen, *(message for message in context.messages if message_id(message) in named)]
 
 
-def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
-    key = context.draft_key.compaction_id
+def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> Update:
+    source = context.draft_key.compaction_id
     last = finish_attempt(
         context,
         verdict,
@@ -112,7 +112,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         before=draft["tokens_before"],
         after=size,
         draft=draft,
-        compaction_id=key,
+        compaction_id=source,
         blocks_dropped=(draft.get("counts") or {}).get("blocks_dropped", 0),
         level=draft["level"],
         trigger=draft["trigger"],
@@ -140,27 +140,35 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         "declined_at": None,
         "warned": False,
         "held": False,
-        "head": key,
+        "head": source,
         "last": last,
     }
-    for key in ("in_vain", "seconds_left"):
+    for key in ("in_vain", "seconds_left", "failed"):
         if context.compaction.get(key) is not None:
             compaction[key] = None
-    earlier = cast("EmbeddedState", context.state).get("applied") or {"drop": [], "clip": {}}  # before the check
-    applied = {
-        "drop": [*earlier["drop"], *draft["drop"]],
-        "clip": {**earlier["clip"], **draft["clip"]},
-        "summary": draft.get("summary"),
-    }
-    update: Update = {"messages": replace(after), "compaction": compaction, "applied": applied}
-    if goal := _goal(context):
-        update["memory"] = goal
-    return update
+    view = changed(
+        context.conversation,
+        context.view,
+        source=source,
+        drop=draft["drop"],
+        clip=draft["clip"],
+        summary=draft.get("summary"),
+    )
+    return {"compaction": {**compaction, **_goal(context)}, **_moving(context, view)}
 
 
-def _handed_over(
-    context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None
-) -> Effects[Update]:
+def _moving(context: NodeContext, view: View) -> Update:
+    """Return the update with the new view, by which hidden messages leave the state if it holds too many of them.
+
+    Without a thread that is kept, the caller alone has the messages, and none leaves.
+    """
+    most, kept = context.settings.messages_in_state, context.thread_id is not None and context.can_ask
+    if most is None or not kept or not context.owns_list or hidden_count(view) <= most:
+        return {"compaction_view": view}
+    return moved(context.conversation, view, keep=most // 2)
+
+
+def _handed_over(context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory) -> Effects[Update]:
     """End the run and store the accepted result as input for a new thread, in `compaction["handoff"]`.
 
     The conversation of this thread does not change. `after` holds the first messages of the new thread: system
@@ -169,8 +177,11 @@ def _handed_over(
     size, kept = context.meter.request(after), {message.id for message in after}
     outcome = outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
     yield from ledger_io.close(context, context.draft_key, outcome)
-    pins = [name for name in context.memory.get("pins") or () if name in kept]
-    memory: dict[str, Any] = {**context.memory, **(goal or {}), "pins": pins}
+    known: Memory = {"goal": context.compaction["goal"]} if "goal" in context.compaction else {}
+    summary, rest = draft.get("summary"), [message for message in after if not is_summary(message)]
+    memory: dict[str, Any] = {**known, **goal, "pins": [name for name in context.pins if name in kept]}
+    if summary is not None:
+        memory["summary"] = summary
     last = finish_attempt(
         context, "declined", reason=NEW_THREAD, before=draft["tokens_before"], after=size, draft=draft
     )
@@ -180,18 +191,16 @@ def _handed_over(
             "route": "end",
             "draft": None,
             "focus": None,
-            "handoff": {"messages": list(after), REQUEST: {"memory": memory}},
+            "handoff": {"messages": rest, REQUEST: {"memory": memory}},
             "last": last,
         }
     }
 
 
-def _goal(context: NodeContext) -> Memory | None:
-    """Return the beginning and the handle of the user's first input; `None` if the state has them already."""
-    if context.memory.get("goal"):
-        return None
-    starts = Transcript(context.messages).round_starts
+def _goal(context: NodeContext) -> Memory:
+    """Return the beginning of the user's first input; empty if the state has them already."""
+    starts = [] if context.compaction.get("goal") else Transcript(context.messages).round_starts
     if not starts:
-        return None
+        return {}
     first = context.messages[starts[0]]
-    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(ledger_io.stored(context, first))}
+    return {"goal": first.text[:GOAL_CHARACTERS]}

@@ -1,8 +1,9 @@
 """The channel `compaction_request`: a person's request to compact or to undo, given with a run's input."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from langchain_core.messages import AnyMessage, HumanMessage, convert_to_messages
 from langgraph.channels import LastValue
 from langgraph.errors import EmptyChannelError
 from pydantic import ConfigDict, with_config
@@ -16,7 +17,8 @@ NO_REQUEST = "no_request"
 
 WISHES = frozenset({"manual", "command"})
 """Triggers by which a person asks for a compaction. No further confirmation is needed, the breaker does not delay it,
-and if a level fails, the next one is tried at once until one commits."""
+and if a level fails, the next one is tried at once until one commits, unless the settings leave everything as it is
+then."""
 
 CALLS_OPEN = (
     f"tool calls of this thread wait for an answer or a result, so that {REQUEST} was dropped: resume the checkpoint "
@@ -31,19 +33,19 @@ _NEW_FORM = (
 
 
 class Memory(TypedDict, total=False):
-    """The channel `memory`: survives every compaction; changes only at a commit or by the user."""
+    """What a new thread takes over from another one."""
 
     goal: str
     """The beginning of the user's first input."""
-    goal_handle: str
-    """The handle of the whole first input in the archive."""
     pins: list[str]
     """Ids of messages that are kept verbatim."""
+    summary: AnyMessage
+    """The summary of the other thread, which the model sees first."""
 
 
 @with_config(ConfigDict(use_attribute_docstrings=True))
 class CompactionRequest(TypedDict, total=False):
-    """Compact now, undo a compaction, or release the thread after an undo. An empty request compacts now."""
+    """Compact now, undo or redo a compaction, or release the thread after an undo. An empty request compacts now."""
 
     focus: str | None
     """Compact now, with a summary that keeps above all what this text names."""
@@ -51,6 +53,8 @@ class CompactionRequest(TypedDict, total=False):
     """Compact now, and summarize the whole conversation."""
     undo: str | bool
     """Undo the compaction with this id (or the beginning of it) and all later ones; "last" is the last one."""
+    redo: bool
+    """Bring back the compactions that the last undo has undone."""
     force: bool
     """Undo even where the result is over the limit."""
     release: bool
@@ -79,20 +83,21 @@ def fault_of(request: Any, channel: Mapping[str, Any], *, calls_open: bool = Fal
     given = cast("Mapping[str, Any]", request)
     if unknown := sorted(given.keys() - set(KEYS)):
         return f"{REQUEST} has the unknown keys {_named(unknown)}: it takes {_named(KEYS)}"
-    asked = [name for name in ("undo", "release") if name in given]
+    asked = [name for name in ("undo", "redo", "release") if name in given]
     if len(asked) > 1 or (asked and given.keys() & {"focus", "full"}):
-        return f"{REQUEST} has {_named(given)}: ask for a compaction, an undo or a release, one a run"
+        return f"{REQUEST} has {_named(given)}: ask for a compaction, an undo, a redo or a release, one a run"
     return _fault_of_value(given) or (CALLS_OPEN if calls_open and not given.get("abandon") else "")
 
 
 def _fault_of_value(given: Mapping[str, Any]) -> str:
     """Return the error text for a value that a key does not take; an empty text if there is none."""
-    undo, release, force = given.get("undo"), given.get("release"), given.get("force", False)
+    undo, force = given.get("undo"), given.get("force", False)
     abandon = given.get("abandon", False)
     if "undo" in given and undo is not True and not (isinstance(undo, str) and undo.strip()):
         return f"{REQUEST} has {undo!r} under 'undo': give \"last\" or the id of a compaction"
-    if "release" in given and release is not True:
-        return f"{REQUEST} has {release!r} under 'release': give true, or leave the key out"
+    for name in ("redo", "release"):
+        if name in given and given[name] is not True:
+            return f"{REQUEST} has {given[name]!r} under {name!r}: give true, or leave the key out"
     if not isinstance(force, bool) or (force and "undo" not in given):
         return f"{REQUEST} has {force!r} under 'force': give true beside 'undo', or leave the key out"
     if not isinstance(abandon, bool):
@@ -103,20 +108,38 @@ def _fault_of_value(given: Mapping[str, Any]) -> str:
 
 
 def _is_memory(value: Any) -> bool:
-    """Whether the channel `memory` can hold a value; one that it cannot hold would end every later run."""
+    """Whether a value has the types of `Memory`; another one would end every later run."""
     if not isinstance(value, Mapping):
         return False
     given = cast("Mapping[str, Any]", value)
-    pins, texts = given.get("pins", []), [text for name, text in given.items() if name != "pins"]
+    pins, texts = given.get("pins", []), [text for name, text in given.items() if name not in ("pins", "summary")]
     return (
         given.keys() <= Memory.__annotations__.keys()
+        and ("summary" not in given or _is_user_message(given["summary"]))
         and isinstance(pins, list)
         and {*map(type, [*pins, *texts])} <= {str}
     )
 
 
+def _is_user_message(value: Any) -> bool:
+    try:
+        return not isinstance(value, str) and isinstance(convert_to_messages([value])[0], HumanMessage)
+    except (ValueError, TypeError, NotImplementedError, AttributeError):  # what LangChain raises for no message
+        return False
+
+
 def _named(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
+
+
+READ = {"read": True}
+"""What a node of a parent graph writes in place of a request that it has read: the parent gets no `None`."""
+
+
+def request_in(state: Mapping[str, Any]) -> Any:
+    """Return the request in a state that was not read yet; `None` without one."""
+    asked = state.get(REQUEST)
+    return None if asked == READ else asked
 
 
 class RequestChannel(LastValue[Any]):
@@ -126,6 +149,10 @@ class RequestChannel(LastValue[Any]):
     """
 
     __slots__ = ()
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take the last value of a step: nodes that run side by side may all have read the request."""
+        return super().update(values[-1:])
 
     def get(self) -> Any:
         """Return the request."""

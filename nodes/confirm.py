@@ -1,9 +1,12 @@
 """`confirm`: ask a person before a compaction, by LangGraph's interrupt."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
+from langchain_core.messages import AnyMessage
 from langgraph.types import interrupt
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from .config.prompts import Language
 from .errors import ContextExhaustedError
@@ -17,9 +20,12 @@ from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
-from .text.quoting import clip
+from .text.quoting import clip, one_line, quoted
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
+
+ACTION = "compact_conversation"
+"""Name of the action that a person approves, edits or rejects."""
 
 QUESTIONS: Mapping[Language, tuple[str, str]] = {
     "en": (
@@ -29,6 +35,32 @@ QUESTIONS: Mapping[Language, tuple[str, str]] = {
     "zh": ("是否压缩当前对话？", "对话已超出上限，不压缩就无法发送。要如何继续？"),
 }
 """By language, the question in the soft zone and the question over the limit."""
+_NOW: Mapping[Language, str] = {
+    "en": "The request holds {current_tokens:,} tokens, the limit is {limit:,}.",
+    "zh": "当前请求 {current_tokens:,} tokens，上限 {limit:,}。",
+}
+_THEN: Mapping[Language, str] = {
+    "en": (
+        "{messages_leaving} messages would leave the model's view, {messages_clipped} would be shortened, and about "
+        "{tokens_after_about:,} tokens would be left. The chat keeps all messages. To leave:"
+    ),
+    "zh": (
+        "将有 {messages_leaving} 条消息移出模型视野，{messages_clipped} 条被截短，之后约剩 {tokens_after_about:,} "
+        "tokens。聊天记录完整保留。将移出："
+    ),
+}
+_EDIT: Mapping[Language, str] = {
+    "en": "Edit `focus` to say what the summary must keep above all.",
+    "zh": "编辑 `focus` 可说明摘要须优先保留的内容。",
+}
+_INSTEAD: Mapping[Language, str] = {
+    "en": "Or edit `instead`: {}. To reject sends nothing and raises an error.",
+    "zh": "或编辑 `instead`：{}。拒绝则不发送并报错。",
+}
+_TURNED = Pattern("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of what follows."""
+SHOWN_LEAVING, SHOWN_CHARACTERS = 8, 80
+"""How many of the messages that would leave the description shows, and how much of each."""
 
 WAYS: tuple[Way, ...] = get_args(Way)
 """The answers among which a person chooses if the conversation is over the limit."""
@@ -37,13 +69,14 @@ WAYS: tuple[Way, ...] = get_args(Way)
 def confirm(context: NodeContext) -> Effects[Update]:
     """Ask a person; go on to the compaction if the person accepts, else follow the stored route.
 
-    The answer is "approve" or `True`, "reject" or `False`, or a mapping `{"accept": bool, "focus": text}`. Any other
-    answer declines. If the request is over the limit, the answers are those that `ways` returns, and any other counts
-    as "raise".
+    The answer has the form of LangChain's human-in-the-loop: `{"decisions": [{"type": "approve"}]}`, "reject", or
+    "edit" with the `focus`. "approve" or `True` is short for the first; any other answer declines. If the request is
+    over the limit, `instead` of the edited arguments, or the answer itself, is one of those that `ways` returns, and
+    any other counts as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
-    accepted, focus = understood(interrupt(question(context)))
+    accepted, focus, _ = understood(interrupt(question(context)))
     if accepted:
         return {"compaction": {"step": "selective_compaction", "focus": focus, "declined_at": None}}
     return (yield from _declined(context, {"declined_at": context.size}))
@@ -98,42 +131,68 @@ def ways(context: NodeContext) -> tuple[Way, ...]:
 
 
 def question(context: NodeContext) -> dict[str, Any]:
-    """Return what the interrupt shows: sizes now, the number of messages to remove, and the size afterwards.
+    """Return what the interrupt shows in the form of LangChain's human-in-the-loop, and the sizes beside it.
 
     `max_tokens` is the window, `limit` the part of it that a request may fill. `language` is that of the question.
     """
-    return {
-        "question": QUESTIONS[context.settings.language][0],
-        "language": context.settings.language,
-        "answers": ["approve", "reject", {"accept": True, "focus": "what to keep above all"}],
-        **_sizes(context),
-    }
+    return _asked(context, QUESTIONS[context.settings.language][0], ())
 
 
 def last_question(context: NodeContext) -> dict[str, Any]:
-    """Return what the interrupt shows for a conversation over the limit: sizes, and the answers to choose from."""
+    """Return what the interrupt shows for a conversation over the limit: also the ways among which to choose."""
+    return _asked(context, QUESTIONS[context.settings.language][1], ways(context))
+
+
+def _asked(context: NodeContext, asked: str, offered: Sequence[Way]) -> dict[str, Any]:
+    language, (sizes, lines) = context.settings.language, _sizes(context)
+    described = [asked, _NOW[language].format_map(sizes)]
+    if lines:
+        described += [_THEN[language].format_map(sizes), "\n".join(lines)]
+    described.append(_EDIT[language])
+    if offered:
+        described.append(_INSTEAD[language].format(", ".join(offered)))
+    arguments = {"focus": "", **({"instead": ""} if offered else {})}
+    properties: dict[str, Any] = {"focus": {"type": "string", "maxLength": FOCUS_CHARACTERS}}
+    if offered:
+        properties["instead"] = {"enum": ["", *offered]}
+    schema = {"type": "object", "properties": properties}
+    decisions = ["approve", "edit", "reject"]
     return {
-        "question": QUESTIONS[context.settings.language][1],
+        "action_requests": [{"name": ACTION, "args": arguments, "description": "\n\n".join(described)}],
+        "review_configs": [{"action_name": ACTION, "allowed_decisions": decisions, "args_schema": schema}],
+        "question": asked,
+        "answers": list(offered) or ["approve", "reject"],
         "language": context.settings.language,
-        "answers": list(ways(context)),
-        **_sizes(context),
+        **sizes,
     }
 
 
-def _sizes(context: NodeContext) -> dict[str, Any]:
+def _sizes(context: NodeContext) -> tuple[dict[str, Any], list[str]]:
+    """Return the sizes now and afterwards, and the beginnings of the messages that would leave."""
     sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
     try:
-        return {**sizes, **_foreseen(context)}
+        foreseen_sizes, leaving = _foreseen(context)
+        return {**sizes, **foreseen_sizes}, _beginnings(context, leaving)
     except Exception as error:  # noqa: BLE001 - an application's strategy or redaction may fail, or the database
         log.warning("The question does not say what would be removed (%s)", failure(error, "confirm").reason)
-        return sizes
+        return sizes, []
 
 
-def _foreseen(context: NodeContext) -> dict[str, int]:
-    """Return what the next attempt would remove and leave; empty if no attempt is left or it can remove nothing."""
+def _beginnings(context: NodeContext, leaving: Sequence[AnyMessage]) -> list[str]:
+    redaction = context.dependencies.redaction
+    lines = list[str]()
+    for message in leaving[:SHOWN_LEAVING]:
+        text = redaction.message(message).text if redaction else message.text
+        shown = _TURNED.sub("", one_line(text, SHOWN_CHARACTERS)).replace("](", "] (")  # no link, no image
+        lines.append(f"- {message.type}: {quoted(shown)}")
+    return [*lines, *(["- ..."] if len(leaving) > SHOWN_LEAVING else [])]
+
+
+def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage]]:
+    """Return what the next attempt would leave and remove; empty if no attempt is left or it can remove nothing."""
     index = untried_level(context, context.base_fingerprint())
     if index is None:
-        return {}
+        return {}, []
     before, level = context.meter.request(context.messages), context.fallback_chain[index]
 
     def demanded(texts: Mapping[str, str]) -> Demand:
@@ -142,23 +201,25 @@ def _foreseen(context: NodeContext) -> dict[str, int]:
     proposal = foreseen(context.call, context.messages, level, demanded)
     chosen = proposal.chosen
     if isinstance(chosen, Finding):
-        return {}
-    leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
-    return {**leaving, "tokens_after_about": chosen.tokens + proposal.goal.summary}
+        return {}, []
+    counts = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
+    leaving = [context.messages[index] for index in sorted(chosen.drop)]
+    return {**counts, "tokens_after_about": chosen.tokens + proposal.goal.summary}, leaving
 
 
-def understood(answer: Any) -> tuple[bool, str | None]:
-    """Return the answer as (accepted, focus); an answer that does not accept counts as declining."""
-    if isinstance(answer, Mapping):
-        given = cast("Mapping[str, Any]", answer)
-        focus = given.get("focus")
-        kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
-        return _accepts(given.get("accept", focus is not None)), kept
-    return _accepts(answer), None
-
-
-def _accepts(answer: Any) -> bool:
-    return answer is True or (isinstance(answer, str) and answer.strip().lower() == "approve")
+def understood(answer: Any) -> tuple[bool, str | None, str]:
+    """Return the answer as (accepted, focus, instead); an answer that does not accept counts as declining."""
+    if answer is True or (isinstance(answer, str) and answer.strip().lower() == "approve"):
+        return True, None, ""
+    match answer:
+        case {"decisions": [{"type": "approve"}, *_]}:
+            return True, None, ""
+        case {"decisions": [{"type": "edit", "edited_action": {"args": Mapping() as given}}, *_]}:
+            arguments = cast("Mapping[str, Any]", given)
+            focus, instead = arguments.get("focus"), str(arguments.get("instead") or "").strip().lower()
+            return True, clip(str(focus), FOCUS_CHARACTERS) if focus else None, instead
+        case _:
+            return False, None, str(answer).strip().lower() if isinstance(answer, str) else ""
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
@@ -166,7 +227,7 @@ def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
 
     Accepting means "compact"; an answer that was not offered means "raise".
     """
-    accepted, focus = understood(answer)
-    said = "compact" if accepted else str(answer).strip().lower()
+    accepted, focus, instead = understood(answer)
+    said = instead or ("compact" if accepted else "raise")
     way: Way = offered[offered.index(said)] if said in offered else "raise"
     return way, focus if accepted else None

@@ -34,7 +34,8 @@ class UnknownWindowError(SettingsError):
 class RequestError(CompactionError, ValueError):
     """A run's `compaction_request` has an unknown form, or the request is in the wrong part of the input.
 
-    The request is dropped, and the next input is answered as usual. Inside a parent graph the error is only logged.
+    The request is dropped, and the next input is answered as usual. Inside a parent graph the error is only
+    logged, unless tool calls of the parent wait.
     """
 
 
@@ -43,10 +44,7 @@ class InvalidMessagesError(CompactionError, ValueError):
 
 
 class EmbeddingError(CompactionError):
-    """The compaction graph was added to a parent graph in a way in which its compactions could not be kept.
-
-    It was added without `as_node`, or the parent's state lacks the channels of `CompactionState`.
-    """
+    """The state of a graph lacks the channels of `CompactionState`, so that its compactions could not be kept."""
 
 
 class MessageRefusedError(CompactionError):

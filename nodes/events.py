@@ -9,12 +9,11 @@ PreCompactEvent     when a trigger fires, also if the attempt is then skipped
 CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events` is set; `summary_done` only
                     when the gate has accepted the summary, `rollback` once for each failed attempt
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
+CompactingEvent     when a model is asked for a summary, so that a front end can say why the turn takes longer
 ReleaseEvent        when a run's input allowed automatic compactions again after an undo
-MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
 PinsRefusedEvent    when messages came with pins for which there is no room, and are not pinned
 PreparationEvent    when a summary is prepared ahead, and when it is used, or is not
-ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
-                    that restores them (CONVERSATION_REPLACED)
+ContextEvent        at a commit: COMPACTION_PERFORMED and CONVERSATION_REPLACED, the model's view is another one
 CompactContextEvent at a commit
 CompactionEvent     when an attempt ends, with its verdict: the last event of the attempt
 ContextWarningEvent when the request reaches 75 % of the window, and no trigger: once until the next commit
@@ -79,6 +78,16 @@ class PreCompactEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompactingEvent:
+    """A model is asked for the summary of this turn's compaction; `CompactionEvent` follows."""
+
+    current_tokens: int
+    messages: int
+    """How many messages the summary is to stand for."""
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompactionMetaEvent:
     """One phase of an attempt. Tokens are those of the whole request, counts are those of the attempt so far."""
 
@@ -115,7 +124,7 @@ class CompactionEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class ContextEvent:
-    """The conversation was compacted, or its messages were replaced."""
+    """The conversation was compacted, and the model sees another list of messages."""
 
     event_type: Literal["COMPACTION_PERFORMED", "CONVERSATION_REPLACED"]
     detail: str
@@ -165,13 +174,6 @@ class ReleaseEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarksRemovedEvent:
-    """Messages came with marks that only a compaction writes, and lost them; they are ordinary messages now."""
-
-    message_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PinsRefusedEvent:
     """Messages came with pins for which there is no room; they are ordinary messages now."""
 
@@ -201,13 +203,13 @@ class PreparationEvent:
 
 Event = (
     PreCompactEvent
+    | CompactingEvent
     | CompactionMetaEvent
     | CompactionEvent
     | ContextEvent
     | CompactContextEvent
     | ContextWarningEvent
     | KeyInformationEvent
-    | MarksRemovedEvent
     | PinsRefusedEvent
     | PreparationEvent
     | ReleaseEvent
@@ -241,7 +243,7 @@ def committed_events(trigger: str, original: int, new: int, count: int, summary:
 
 
 def replaced_event(count: int) -> ContextEvent:
-    """Return the event which says that the list of messages was replaced by a list of `count` messages."""
+    """Return the event which says that the model now sees `count` messages."""
     return ContextEvent(event_type="CONVERSATION_REPLACED", detail=f"conversation replaced with {count} items")
 
 

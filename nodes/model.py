@@ -85,7 +85,7 @@ def _check_limit(context: NodeContext) -> None:
     if size > context.sizes.limit:
         why = (
             "Nothing is compacted while a tool call waits for its result: give the missing results, or a new message "
-            "instead. Nor is it while a snapshot that must be restored cannot be read: mend the database."
+            "instead."
             if context.settings.enabled
             else "Nothing compacts by itself with enabled=False: call CompactionThread(graph, config).compact(), or "
             "set it True."
@@ -102,7 +102,7 @@ def _own(context: NodeContext, answer: Any) -> AIMessage:
     """
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
-    if answer.id is None or answer.id in context.ids:
+    if answer.id is None or answer.id in [message.id for message in (*context.conversation, *context.messages)]:
         answer = answer.model_copy(update={"id": f"lc_run--{uuid4()}"})
     if not all(call["id"] for call in answer.tool_calls):
         named = [{**call, "id": call["id"] or f"call_{uuid4().hex}"} for call in answer.tool_calls]

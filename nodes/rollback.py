@@ -1,20 +1,18 @@
-"""`rollback`: drop the draft, restore the snapshot if the conversation differs from it, choose the next step."""
+"""`rollback`: drop the draft, so that the view before stands, and choose the next step."""
 
 from typing import Any
 
-from langchain_core.messages import AnyMessage, BaseMessage
-
 from .compaction_request import WISHES
-from .events import emit, log, meta_event, replaced_event
+from .events import log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import counts_of
-from .runtime.finish_attempt import failure, finish_attempt, outcome_of
+from .runtime.finish_attempt import finish_attempt, outcome_of
 from .runtime.levels import count_failure, draft_level, keeps_everything, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
-from .state import Draft, replace
+from .state import Draft
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that change neither the level nor the number of failures."""
@@ -24,25 +22,15 @@ CHANGED_LEVELS = Finding("recovered", "changed_settings")
 
 
 def rollback(context: NodeContext) -> Effects[Update]:
-    """Close the attempt. Afterwards the conversation is the exact snapshot plus the messages that arrived since.
+    """Close the attempt and drop the draft; the view stays the one before.
 
-    A draft without a failure was left open by a run that died; its verdict is `recovered`. If the snapshot is
-    needed but cannot be read, the draft stays open, the turn goes on, and the next check tries again.
+    A draft without a failure was left open by a run that died; its verdict is `recovered`.
     """
     draft = context.draft
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
     if draft_level(context) is None:
         found = CHANGED_LEVELS
     verdict, reason, detail = found.verdict, found.reason, found.detail
-    update: Update = {}
-    try:
-        restored = None if verdict == "stale" else (yield from _restored(context, draft))
-    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
-        return (yield from _put_off(context, draft, failure(error, "restore")))
-    if restored is not None:
-        update["messages"] = replace(restored)
-        emit(context.writer, replaced_event(len(restored)))
-        context = context.with_state(messages=restored)
     outcome = outcome_of(context, draft, verdict, reason=reason, detail=detail)
     log.warning("Rolled back a compaction (压缩失败，已回滚): %s: %s %s", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
@@ -51,10 +39,12 @@ def rollback(context: NodeContext) -> Effects[Update]:
         yield from ledger_io.close(context, context.draft_key, outcome)
     if "prepared" in draft and verdict != "recovered":
         yield from ledger_io.settle(context, draft["prepared"], verdict, reason)
-    last = _finished(context, draft, found, restored=restored is not None)
+    last = _finished(context, draft, found)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
-        compaction |= count_failure(context, draft["base_fingerprint"], draft["level"], found)
+        compaction |= count_failure(
+            context, draft["base_fingerprint"], draft["level"], found, draft.get("selected", "")
+        )
     if verdict == "recovered":
         compaction |= yield from _decided_anew(context)
     else:
@@ -63,43 +53,7 @@ def rollback(context: NodeContext) -> Effects[Update]:
         if compaction["step"] != "selective_compaction":
             compaction["seconds_left"] = None  # a later compaction has its own time
     compaction["last"] = last
-    return {**update, "compaction": compaction}
-
-
-def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Update]:
-    """Leave the draft open and mark it as `unrestored`, because the snapshot cannot be read; the turn goes on.
-
-    The failure stays in the draft and is counted when a later check closes the draft. The ledger row of a run that
-    died stays open as well, because the attempt may get its verdict on another branch of the thread.
-    """
-    log.error(
-        "The snapshot of attempt %s cannot be read (%s); the next check tries again",
-        draft["snapshot_id"],
-        found.reason,
-    )
-    if draft["failure"]:
-        outcome = outcome_of(context, draft, found.verdict, reason=found.reason, detail=found.detail)
-        yield from ledger_io.close(context, context.draft_key, outcome)
-    last = _finished(context, draft, found, restored=False)
-    left: Draft = {**draft, "unrestored": True}
-    route = context.compaction.get("route", "model")
-    return {"compaction": {"draft": left, "step": route, "last": last}}
-
-
-def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | None]:
-    """Return the snapshot plus later messages; `None` if the conversation already equals them.
-
-    Raises the error of reading the snapshot, after the database's own retries.
-    """
-    if ledger_io.as_begun(context, draft):
-        return None
-    original: list[BaseMessage] | None = yield from ledger_io.snapshot(context, context.draft_key)
-    if original is None:
-        log.error("No snapshot of attempt %s was found; the conversation stays as it is", draft["snapshot_id"])
-        return None
-    known = {message.id for message in original}
-    arrived = [message for message in context.messages if message.id not in known]
-    return [*original, *arrived]  # type: ignore[list-item] # a snapshot holds the messages it was given
+    return {"compaction": compaction}
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
@@ -113,20 +67,21 @@ def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
 def _next(context: NodeContext, counted: dict[str, Any]) -> str:
     """Return the step after a failure: another level if urgent or requested by a person, else the stored route.
 
-    The stored route also follows if the settings leave everything as it is after a failed summary.
+    If the settings leave everything as it is after a failed summary, the next strategy follows where the policy says
+    so, and else the stored route.
     """
     route = context.compaction.get("route", "model")
     if urgent(context):
         return "selective_compaction"
     if keeps_everything(context):
-        return route
+        return "selective_compaction" if counted.get("failed") else route
     wish = context.compaction.get("trigger") in WISHES
     left = untried_level(context.after(counted), context.base_fingerprint()) is not None
     return "selective_compaction" if wish and left else route
 
 
-def _finished(context: NodeContext, draft: Draft, found: Finding, *, restored: bool) -> dict[str, Any]:
-    """Emit the rollback's events; `restored` says whether the snapshot replaced the conversation."""
+def _finished(context: NodeContext, draft: Draft, found: Finding) -> dict[str, Any]:
+    """Emit the rollback's events."""
     before = draft["tokens_before"]
     context.tell(meta_event("rollback", before, before, counts_of(draft.get("counts")), found.reason))
     return finish_attempt(
@@ -138,5 +93,4 @@ def _finished(context: NodeContext, draft: Draft, found: Finding, *, restored: b
         draft=draft,
         compaction_id=context.draft_key.compaction_id,
         detail=found.detail,
-        restored=restored,
     )

@@ -13,7 +13,7 @@ from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close
-from .runtime.levels import attempt_number, untried_level, urgent
+from .runtime.levels import attempt_number, keeps_everything, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.propose_draft import choose_messages, opened_draft
 from .selection.trigger_evaluation import counted
@@ -26,17 +26,17 @@ do not fire at every turn."""
 
 
 def selective_compaction(context: NodeContext) -> Effects[Update]:
-    """Write the snapshot, then a draft; `messages` is not touched.
+    """Write the snapshot, then a draft; the view is not touched.
 
     Takes the thread's current level, or the next level whose strategy was not yet tried on these messages. A summary
-    that was prepared ahead is used; while it is being written, a request that fits is not compacted. Raises
-    `ContextExhaustedError` if no level is left and the request is over the limit.
+    that was prepared ahead is used; while it is being written, or if it has failed and the settings leave everything
+    as it is then, a request that fits is not compacted. Raises `ContextExhaustedError` if no level is left and the
+    request is over the limit.
     """
-    if context.compaction.get("draft") and context.draft.get("unrestored"):
-        return {"compaction": {"step": "rollback"}}  # read the open draft's snapshot first
     ahead = yield from find_prepared(context)
-    if ahead.waits:
-        return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
+    given_up = ahead.failed and keeps_everything(context) and context.compaction.get("trigger") not in WISHES
+    if ahead.waits or (given_up and not ahead.changed.get("failed")):
+        return {"compaction": {**ahead.changed, **_passed_on(context)}}
     update = yield from _begun(context.after(ahead.changed), ahead)
     return {**update, "compaction": {**ahead.changed, **update["compaction"]}}
 
@@ -70,7 +70,7 @@ def _nothing_left(context: NodeContext) -> Update:
     """Follow the stored route, but raise if the request exceeds the limit by usage and by a full count as well."""
     refused = context.compaction.get("trigger") == "overflow"
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
-        return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
+        return {"compaction": _passed_on(context)}
     sizes = context.sizes
     if context.dependencies.fills_window:
         last, size = context.compaction.get("last") or {}, context.meter.request(context.messages)
@@ -83,6 +83,12 @@ def _nothing_left(context: NodeContext) -> Update:
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
         f"may be removed is gone. {_advice(context)}"
     )
+
+
+def _passed_on(context: NodeContext) -> dict[str, Any]:
+    """Return the keys of a turn that goes on without a compaction."""
+    over = {"failed": None} if context.compaction.get("failed") else {}
+    return {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None, **over}
 
 
 def _advice(context: NodeContext) -> str:
@@ -107,8 +113,7 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
     yield from close(context, key, outcome_of(context, draft, "noop", reason=reason, tokens_after=before))
     last = finish_attempt(context, "noop", reason=reason, before=before, after=before, draft=draft)
-    step = context.compaction.get("route", "model")
-    return {"compaction": {"step": step, "draft": None, "last": last, **_counted_anew(context)}}
+    return {"compaction": {**_passed_on(context), "last": last, **_counted_anew(context)}}
 
 
 def _counted_anew(context: NodeContext) -> dict[str, Any]:

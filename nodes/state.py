@@ -1,6 +1,7 @@
-"""The state of a thread: `messages` and two small channels, `compaction` and `memory`."""
+"""The state of a thread: `messages`, which stay as they were said, and small channels beside them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Annotated, Any, Literal, NotRequired, TypeGuard, cast, get_args
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -13,23 +14,16 @@ from langchain_core.messages import (
     convert_to_messages,
     message_chunk_to_message,
 )
-from langgraph.channels import BinaryOperatorAggregate
 from langgraph.graph import MessagesState
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
-from langgraph.types import Overwrite
+from pydantic import BaseModel
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
-from .compaction_request import CompactionRequest, Memory, RequestChannel
-from .errors import InvalidMessagesError
+from .compaction_request import REQUEST, CompactionRequest, RequestChannel
+from .conversation.request import render
+from .conversation.view import View, movable, read_view, seen
+from .errors import EmbeddingError
 
 STATE_VERSION = 1
-
-EMBEDDED = "langgraph_compaction_embedded"
-"""Key in a run's configuration under which `as_node` puts the parent's state, for providers of key information."""
-
-EMBEDDED_IN = "langgraph_compaction_embedded_in"
-"""Key in a run's configuration under which `as_node` puts the namespace of its node. Graphs nested deeper inherit
-both keys; by the namespace a graph sees that the state is not its own parent's."""
 
 FOCUS_CHARACTERS = 500
 """Maximum number of characters that the state stores of a `focus`, what a person asked the summary to keep."""
@@ -41,9 +35,6 @@ Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize",
 """The node that runs next. Each node chooses and stores the next step; routers only read the stored step."""
 
 STEPS = frozenset[str](get_args(Step))
-
-
-_OVERWRITE = "__overwrite__"  # LangGraph's name
 
 
 class Counted(TypedDict):
@@ -75,7 +66,7 @@ class Usage(TypedDict):
 
 
 class Draft(TypedDict):
-    """A compaction under way. `messages` does not change until `commit` has checked the draft."""
+    """A compaction under way. The view does not change until `commit` has checked the draft."""
 
     snapshot_id: str
     base_fingerprint: str
@@ -86,6 +77,8 @@ class Draft(TypedDict):
     levels: NotRequired[str]
     """Names of the levels of the fallback chain in which `level` is an index."""
     strategy: str
+    selected: NotRequired[str]
+    """Names of the strategies that led to the choice, joined by `>`."""
     trigger: str
     drop: list[str]
     """Ids of the messages to be removed from the conversation."""
@@ -108,8 +101,6 @@ class Draft(TypedDict):
     """Most tokens of a request that the gate accepts as the result."""
     needed: NotRequired[list[list[str]]]
     """For each fact that the summary's message shows, the words that the gate requires in the next request."""
-    unrestored: NotRequired[bool]
-    """Whether the rollback could not read the snapshot. The next check reads it again, whoever owns the draft."""
     prepared: NotRequired[str]
     """Id of the preparation whose choice and summary the draft uses."""
     key_information: NotRequired[dict[str, str]]
@@ -123,7 +114,10 @@ class Draft(TypedDict):
 
 
 class CompactionChannel(TypedDict, total=False):
-    """The channel `compaction`: what the nodes know of a thread; every step may change it."""
+    """The channel `compaction`: what the nodes know of a thread; every step may change it.
+
+    `goal` and `pins` survive every compaction, and change only at a commit or by the user.
+    """
 
     v: int
     epoch: int
@@ -144,8 +138,10 @@ class CompactionChannel(TypedDict, total=False):
     """Names of the levels in which `level` is an index; other settings can make another chain."""
     seconds_left: float | None
     """Seconds that are left for summarizers in a compaction whose next level follows in the same turn."""
+    failed: list[str] | None
+    """Names of the strategies whose summaries failed in a compaction whose next strategy follows in the same turn."""
     tried: list[list[str]]
-    """The last eight pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
+    """The last six pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
     cooldown_until: float
     turns: int
     """Number of inputs so far."""
@@ -192,69 +188,40 @@ class CompactionChannel(TypedDict, total=False):
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
     """By model name, the tokens that the model accepts, read from the provider's refusal."""
-    pending: dict[str, Any] | None
-    """In LangChain's agent: the changes of a committed compaction, which `after_agent` writes into `messages` when
-    the agent ends."""
     held: bool
     """Whether automatic compactions are held off in the soft zone after an undo, until `release` or a request to
     compact."""
-    own_marks: list[str]
-    """Fingerprints of the messages of this state whose marks the nodes have written. Other messages with such marks
-    come from a client, and lose them."""
     admitted: list[str]
     """Fingerprints of the system messages and pins of this state, which stay as they are. Others are new, and are
     admitted if there is room for them."""
     head: str | None
     """Id of the last committed compaction of this state."""
+    goal: str
+    """The beginning of the user's first input."""
+    pins: list[str]
+    """Ids of messages that are kept verbatim."""
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Reducer of the channels `compaction` and `memory`: top-level keys of the new value replace the old ones."""
+    """Reducer of the channel `compaction`: top-level keys of the new value replace the old ones."""
     return {**(old or {}), **(new or {})}
 
 
-class MessagesChannel(BinaryOperatorAggregate[Any]):
-    """LangGraph's channel `messages`, which also keeps what other nodes write in the step of an `Overwrite`.
-
-    LangGraph drops these other writes, whatever their order. Here the list is replaced first, and the other writes
-    are applied to the new list. A removal of a message that the new list does not hold has nothing left to do.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, typ: Any, operator: Any = add_messages) -> None:
-        super().__init__(typ, operator)
-
-    def update(self, values: Sequence[Any]) -> bool:
-        """Apply the writes of one step."""
-        whole = [value for value in values if _is_overwrite(value)]
-        others = [value for value in values if not _is_overwrite(value)]
-        if not whole or not others:
-            return super().update(values)
-        super().update(whole)
-        for value in others:
-            held = {message.id for message in cast("list[AnyMessage]", self.value)}
-            given: list[Any] = value if isinstance(value, list) else [value]
-            super().update([[one for one in given if not _removes_another(one, held)]])
-        return True
+def newer(old: View | None, new: View | None) -> View | None:
+    """Reducer of the channel `compaction_view`: a new view replaces the old one."""
+    return old if new is None else new
 
 
-def _is_overwrite(value: Any) -> bool:
-    known = cast("dict[str, Any]", value) if isinstance(value, dict) else {}  # as JSON of the server holds it
-    return isinstance(value, Overwrite) or _OVERWRITE in known or known.get("type") == _OVERWRITE
+class CompactionChannels(TypedDict):
+    """The channels beside `messages`."""
 
-
-def _removes_another(message: Any, held: Collection[str | None]) -> bool:
-    return isinstance(message, RemoveMessage) and message.id not in {*held, REMOVE_ALL_MESSAGES}
-
-
-class CompactionState(MessagesState):
-    """State of a compacting graph. A parent graph's state inherits it to keep the two channels between runs."""
-
-    messages: Annotated[list[AnyMessage], MessagesChannel]
     compaction: Annotated[CompactionChannel, merge]
-    memory: Annotated[Memory, merge]
+    compaction_view: Annotated[View | None, newer]
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]
+
+
+class CompactionState(MessagesState, CompactionChannels):
+    """State of a compacting graph. A parent graph's state inherits it to keep the channels between runs."""
 
 
 def compaction_count(state: dict[str, Any]) -> int:
@@ -262,21 +229,73 @@ def compaction_count(state: dict[str, Any]) -> int:
     return int((state.get("compaction") or {}).get("epoch", 0))
 
 
-def replace(messages: Sequence[Any]) -> Overwrite:
-    """Return an update that replaces the list of messages as a whole.
+def conversation(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """Return what was said on a thread: the state's messages, each whole and with an id."""
+    return with_ids(state.get("messages") or [], derived=True)
 
-    The update keeps order and ids and is not streamed as new messages. Raises `InvalidMessagesError` for an item that
-    is no message or is a chunk, and for a missing or repeated id.
+
+CHANNELS = ("compaction", "compaction_view", REQUEST)
+"""The channels beside `messages`, as this package's own graphs name them."""
+
+
+def named(values: Mapping[str, Any], channel: str) -> dict[str, Any]:
+    """Return values of a state or an update with the channels named after `channel`, as an agent may ask for."""
+    return _renamed(values, "compaction", channel)
+
+
+def own_names(values: Mapping[str, Any], channel: str) -> dict[str, Any]:
+    """Return values of a state whose channels are named after `channel`, by the names that the nodes know."""
+    if channel != "compaction":
+        values = {key: value for key, value in values.items() if key not in CHANNELS}  # another agent's
+    return _renamed(values, channel, "compaction")
+
+
+def _renamed(values: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    names = {name.replace("compaction", old, 1): name.replace("compaction", new, 1) for name in CHANNELS}
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def moved(messages: Sequence[AnyMessage], view: View, *, keep: int) -> dict[str, Any]:
+    """Return the update by which the oldest hidden messages leave the state, all but `keep`; the archive has them."""
+    leaving = movable(messages, view, keep)
+    if not leaving:
+        return {"compaction_view": view}
+    removals = [RemoveMessage(id=name) for name in leaving]
+    return {"compaction_view": {**view, "moved": view.get("moved", 0) + len(leaving)}, "messages": removals}
+
+
+def messages_in_view(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """Return the messages that the model sees of a thread in this state, in the order of the conversation.
+
+    The summary is a user message in the place of what is hidden.
     """
-    seen: set[str] = set()
-    for position, message in enumerate(messages):
-        if not isinstance(message, BaseMessage) or isinstance(message, BaseMessageChunk):
-            raise InvalidMessagesError(f"item {position} is a {type(message).__name__}, not a whole message")
-        if message.id is None or message.id in seen:
-            problem = "no id" if message.id is None else f"the id {message.id!r} of an earlier message"
-            raise InvalidMessagesError(f"message {position} has {problem}; every message needs its own")
-        seen.add(message.id)
-    return Overwrite(list(messages))
+    return seen(conversation(state), read_view(state.get("compaction_view")))
+
+
+def view(state: Any, *, join_user_messages: bool = False) -> list[AnyMessage]:
+    """Return the request for a model that a node of your own graph calls: what the model is to see of `state`.
+
+    `state` is a dictionary, a dataclass or a model of pydantic with the channels of `CompactionState`. The summary is
+    a user message in the place of what is hidden; each tool call has its result and each result its call.
+    With `join_user_messages` adjacent user messages become one. The state does not change.
+
+    Raises `EmbeddingError` if the state lacks the channel `compaction`.
+    """
+    known = as_mapping(state)
+    if "compaction" not in known:
+        raise EmbeddingError(
+            "the state has no channel 'compaction', so that the graph would forget its compactions: let its class "
+            "inherit CompactionState (class State(CompactionState): ...), and call view(state) after the node of "
+            "create_compaction_graph"
+        )
+    return render(messages_in_view(known), join_user_messages=join_user_messages)
+
+
+def as_mapping(state: Any) -> Mapping[str, Any]:
+    """Return a state by the names of its channels; its class may also be a model of pydantic or a dataclass."""
+    if isinstance(state, BaseModel):
+        return dict(state)
+    return {one.name: getattr(state, one.name) for one in fields(state)} if is_dataclass(state) else state
 
 
 def with_ids(messages: Sequence[Any], *, derived: bool = False) -> list[AnyMessage]:
@@ -313,11 +332,3 @@ def _are_whole(messages: list[Any]) -> TypeGuard[list[AnyMessage]]:
         return False
     ids = {message.id for message in messages}
     return len(ids) == len(messages) and ids.isdisjoint(("", None))
-
-
-class EmbeddedState(CompactionState):
-    """State of the compaction graph that runs inside a parent."""
-
-    applied: dict[str, Any] | None
-    """What this run changed, `{drop, clip, summary}`, which `as_node` applies to the parent's messages; `None` if
-    nothing."""

@@ -5,9 +5,10 @@ from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
 
+from .conversation.message_marks import is_clipped
 from .conversation.transcript import message_id
 from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
-from .events import log, meta_event
+from .events import CompactingEvent, emit, log, meta_event
 from .runtime.effects import Effects
 from .runtime.engine import (
     SummaryParts,
@@ -21,7 +22,7 @@ from .runtime.engine import (
     summary_parts,
 )
 from .runtime.finish_attempt import failed, failure
-from .runtime.ledger_io import keep_summary, known_summary, originals_of
+from .runtime.ledger_io import keep_summary, known_summary
 from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.propose_draft import dropped, summary_name
@@ -129,7 +130,8 @@ def _written(
     shortened = (
         frozenset[int]() if level.is_deterministic else shortened_blocks(context.messages, drop, draft["clip"])
     )
-    originals = yield from originals_of(context, [context.messages[index] for index in drop | shortened])
+    names = {message_id(context.messages[index]) for index in drop | shortened if is_clipped(context.messages[index])}
+    originals = {message_id(message): message for message in context.conversation if message.id in names}
     work = Work(
         call=call,
         level=level,
@@ -151,6 +153,8 @@ def _written(
         log.info("Using the recorded summary of attempt %s; no model is called", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
     log.info("Running the LLM summary (执行 LLM Summary): %s", draft["strategy"])
+    before, limit = draft["tokens_before"], context.sizes.limit
+    emit(context.writer, CompactingEvent(current_tokens=before, messages=len(drop), limit=limit))
     written = yield from summarize_by_sections(work)
     if written.finding is None:
         yield from keep_summary(context, key, _record(name, written))

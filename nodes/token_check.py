@@ -2,35 +2,35 @@
 
 from collections.abc import Iterator
 from itertools import takewhile
-from operator import is_not
 from typing import Any, Literal, cast
 
 from langchain_core.messages import ToolMessage
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 
 from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .ahead.prepare import prepare_if_due
-from .compaction_request import REQUEST, fault_of
+from .compaction_request import fault_of
 from .config.triggers import Command
-from .conversation.message_marks import MARK, marks
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
-from .conversation.transcript import Transcript
-from .errors import EmbeddingError
+from .conversation.transcript import Transcript, message_id
+from .conversation.view import NO_VIEW, View
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .runtime.admission import Admission, admit
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
 from .runtime.node_context import NodeContext, Update
-from .runtime.own_marks import without_foreign_marks
 from .runtime.refusal import refuse, refused_input, refused_system
 from .runtime.trigger_and_warning import check, check_askable
 from .runtime.undo_request import is_undo, reject_request, undo_or_release
-from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
+from .state import FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, with_ids
 from .summarize import is_paid, summarize
 from .text.quoting import clip
 
+MANY_MESSAGES = 2_000
+"""Number of messages in the state from which a warning says what they cost."""
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
 """Keys of the channel `compaction` that only hold until `token_check` runs again, with the values to which it resets
 them."""
@@ -38,21 +38,38 @@ them."""
 
 def token_check(context: NodeContext) -> Effects[Update]:
     """Measure the next request and choose the next step. A `compaction_request` is read here and cleared."""
+    if check_saver := context.dependencies.check_saver:
+        check_saver(context.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER))
     if (step := context.compaction.get("step", "end")) not in STEPS:
         log.warning(
             "The state names the unknown step %r, which update_state has written; the check decides anew", step
         )
+    _warn_of_length(context)
     asked = context.request
     calls_open = Transcript(context.messages).has_open_call
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction), calls_open=calls_open):
         return reject_request(context, fault)
-    _refuse_bare_embedding(context)
-    context = yield from without_foreign_marks(context)
     context, request = (context, None) if asked is None else _adopted(context, asked)
-    admission = admit(context)
-    update = yield from _decided(admission, request)
-    memory = {**(asked or {}).get("memory", {}), **admission.memory, **update.get("memory", {})}
-    return {**update, **({} if asked is None else {REQUEST: None}), **({"memory": memory} if memory else {})}
+    taken = {name: value for name, value in (asked or {}).get("memory", {}).items() if name != "summary"}
+    update = yield from _decided(admit(context), request)
+    update = {**update, "compaction": {**taken, **update["compaction"]}}
+    return {**update, **({} if asked is None else context.request_read)}
+
+
+def _warn_of_length(context: NodeContext) -> None:
+    """Warn once in a process that every step reads a list that has become long."""
+    length, warned = len(context.conversation), context.dependencies.warned
+    known = context.settings.messages_in_state is not None or not context.owns_list
+    key = ("many messages", "", MANY_MESSAGES)
+    if length < MANY_MESSAGES or known or key in warned:
+        return
+    warned.add(key)
+    log.warning(
+        "A thread holds %d messages, and LangGraph reads all of them in each step: messages_in_state=200 moves "
+        "those that the model does not see to the archive. Savers of this package store each message once; others "
+        "store the list at each step, unless its channel is a DeltaChannel",
+        length,
+    )
 
 
 def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Update]:
@@ -85,7 +102,7 @@ def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Up
         return _update(context, {**common, **_manual(context, request), "route": route})
     gone = (yield from expire(context)) if _may_expire(context) else {}
     common |= gone.pop("compaction", {})
-    context_now = context.after(common, gone["messages"].value if gone else None)
+    context_now = context.with_state(**gone).after(common) if gone else context.after(common)
     decided = yield from _checked(context_now)
     if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
         yield from prepare_if_due(context_now, context_now.size, summarize)
@@ -96,10 +113,13 @@ def _common(admission: Admission) -> dict[str, Any]:
     """Return the keys of the channel `compaction` that every check writes."""
     context = admission.context
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
-    if context.compaction.get("seconds_left") is not None:
-        common["seconds_left"] = None
+    for key in ("seconds_left", "failed"):
+        if context.compaction.get(key) is not None:
+            common[key] = None
     if admission.admitted != context.compaction.get("admitted", []):
         common["admitted"] = admission.admitted
+    if admission.pins is not None:
+        common["pins"] = admission.pins
     return common
 
 
@@ -128,12 +148,20 @@ def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
 
 
 def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
-    """Return the context with goal and pins that the request brings from another thread, and the rest of it."""
+    """Return the context with goal and pins that the request brings from another thread, and the rest of it.
+
+    The view takes over the marks of that thread's messages, which are believed in no other message of an input.
+    """
     if "memory" not in request:
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
-    memory = merge(dict(context.memory), request["memory"])
-    return context.with_state(memory=memory), asked or None
+    context = context.after({name: value for name, value in request["memory"].items() if name != "summary"})
+    summary, held = request["memory"].get("summary"), context.view
+    if summary is None or (held is not None and held["summary"] is not None):  # the same input, sent again
+        return context, asked or None
+    newest = message_id(context.conversation[-1]) if context.conversation else None
+    view = View({**(held or NO_VIEW), "summary": with_ids([summary])[0], "moved": 0, "newest": newest})
+    return context.with_state(compaction_view=view), asked or None
 
 
 def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
@@ -145,21 +173,11 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
 
 
 def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
-    """Return the node's update; if another writer stored messages without ids, it replaces them by ones with ids."""
-    update: Update = {"compaction": compaction, "applied": None}
-    given = context.state["messages"]
-    if given is not context.messages and any(map(is_not, given, context.messages)):
-        update["messages"] = replace(context.messages)
+    """Return the node's update, with the view if this check has hidden a command or the mark of a pin."""
+    update: Update = {"compaction": compaction}
+    if context.view is not context.given_view:
+        update["compaction_view"] = context.view
     return update
-
-
-def _refuse_bare_embedding(context: NodeContext) -> None:
-    configurable = context.config.get("configurable", {})
-    if context.dependencies.embedded and context.namespace and not configurable.get(EMBEDDED):
-        raise EmbeddingError(
-            f"the compaction graph runs as the node {context.namespace!r} of another graph, whose reducer would "
-            "merge the old messages back: add it with add_node(name, as_node(compaction_graph))"
-        )
 
 
 def _turns(context: NodeContext) -> int:
@@ -176,8 +194,6 @@ def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Lite
 def _someone_else_works(context: NodeContext) -> bool:
     """Whether the draft's owner could still be running, so that this input is answered without a compaction."""
     draft, now = context.draft, context.now()
-    if draft.get("unrestored"):
-        return False
     elapsed = now - draft.get("opened_at", 0.0)
     lease = 0 <= elapsed < context.settings.summary_timeout_s
     return lease and may_run(draft.get("owner", "")) and context.size <= context.sizes.limit
@@ -188,8 +204,8 @@ def _commanded(
 ) -> tuple[NodeContext, Transcript, dict[str, Any] | None]:
     """Read a command at the beginning of the user's newest message as a request to compact.
 
-    The message stays in the conversation and is marked, so that it is never sent to the model. Inside a parent graph,
-    which has the model, the message stays unmarked.
+    The message stays in the conversation and is hidden from the model. Inside a parent graph, which has the model,
+    it stays in view.
     """
     newest = view.pending_user
     if newest is None or newest != len(context.messages) - 1 or request is not None:
@@ -200,10 +216,8 @@ def _commanded(
             request = {"focus": focus or None, "full": trigger.full, "command": True}
             if context.dependencies.embedded:
                 return context, view, request
-            mark = {**marks(message), "is_meta": True, "command": True}
-            command = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: mark}})
-            kept = [*context.messages[:-1], command]
-            return context.after({}, kept), Transcript(kept), request
+            hidden = context.with_view(clip={message_id(message): None})
+            return hidden, Transcript(hidden.messages), request
     return context, view, request
 
 

@@ -30,7 +30,7 @@ NEXT: Mapping[str, Mapping[Step, str]] = {
     },
     "summarize": {"commit": "draft", "rollback": "failed"},
     "commit": {"model": "proved", "end": "proved, answered", "rollback": "refused by the gate"},
-    "rollback": {"model": "restored", "end": "restored, answered", "selective_compaction": "tries again"},
+    "rollback": {"model": "view as before", "end": "view as before, answered", "selective_compaction": "tries again"},
     "model": {
         "tools": "calls tools",
         "end": "answered",

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
         CompactionState,
         CompactionThread,
         acompact_messages,
-        as_node,
         compact_messages,
         create_compacting_agent,
         create_compaction_graph,
         load_settings,
         one_run_at_a_time,
+        view,
     )
     from langgraph_compaction.graph.middleware import CompactionMiddleware
 
@@ -36,12 +36,12 @@ __all__ = [
     "SQLAlchemySaver",
     "__version__",
     "acompact_messages",
-    "as_node",
     "compact_messages",
     "create_compacting_agent",
     "create_compaction_graph",
     "load_settings",
     "one_run_at_a_time",
+    "view",
 ]
 
 _CHECKPOINT = dict.fromkeys(

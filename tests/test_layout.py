@@ -34,8 +34,11 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{stem}.{alias.name}" for alias in node.names)
 
 
-VOCABULARY = {"compaction_request", "errors", "events", "state", "transitions"}
-"""Files at the top of `nodes` that hold no node, but what nodes and rooms share."""
+SHARED = {
+    **dict.fromkeys(("compaction_request", "errors", "events"), "nodes vocabulary"),
+    **dict.fromkeys(("state", "transitions"), "nodes state"),
+}
+"""The rooms of the files at the top of `nodes` that hold no node, but what nodes and rooms share."""
 
 ROOMS = (
     "checkpoint.lazy_names",
@@ -56,6 +59,7 @@ ROOMS = (
     "nodes.config",
     "nodes.text",
     "nodes.conversation",
+    "nodes state",
     "nodes.providers",
     "nodes.digest",
     "nodes.selection",
@@ -77,8 +81,8 @@ ROOMS = (
 def room_of(module: str) -> str:
     """The room of a module of ours, given without the package's name; KeyError for one that is in none."""
     first, *rest = module.split(".")
-    if first == "nodes" and len(rest) == 1 and rest[0] in VOCABULARY:
-        return "nodes vocabulary"
+    if first == "nodes" and len(rest) == 1 and rest[0] in SHARED:
+        return SHARED[rest[0]]
     if rest and f"{first}.{rest[0]}" in ROOMS:
         return f"{first}.{rest[0]}"
     if first == "nodes" and rest:

@@ -21,7 +21,7 @@ from langgraph_compaction.graph.cli.presets import plain, triggers_of
 from langgraph_compaction.graph.preset_sizes import preset_sizes
 from langgraph_compaction.nodes import CompactionSettings, errors
 from langgraph_compaction.nodes import events as told
-from langgraph_compaction.nodes.config.policies import POLICIES
+from langgraph_compaction.nodes.config.policies import POLICIES, Policy
 from langgraph_compaction.nodes.config.settings import flat
 from tests.fakes import claude, gpt
 
@@ -80,7 +80,7 @@ def test_the_guides_have_every_setting_and_every_policy() -> None:
 def with_settings(page: str) -> str:
     """The page with the tables of the models: shared settings, those of each policy, and the policies."""
     shared = {name: field for name, field in CompactionSettings.model_fields.items() if name != "policy"}
-    said = set[str]()
+    said, firsts = set[str](), dict[type | None, type[Policy]]()
     tables = {
         "## Shared settings": [_settings(shared, flat(CompactionSettings()), said)],
         "## Settings of each policy": [],
@@ -88,7 +88,12 @@ def with_settings(page: str) -> str:
     for name, kind in POLICIES.items():
         own = {one: field for one, field in kind.model_fields.items() if one != "name"}
         told = f"### `{kind.__name__}`, preset `{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n"
-        tables["## Settings of each policy"] += [told, _settings(own, kind().model_dump(mode="json"), said)]
+        first = firsts.setdefault(kind.__base__, kind)
+        if first is kind or kind.__base__ is Policy:
+            table = _settings(own, kind().model_dump(mode="json"), said)
+        else:
+            table = f"The settings of `{first.__name__}`, with other strategies.\n"
+        tables["## Settings of each policy"] += [told, table]
     tables["## The policies"] = [_policies()]
     for heading, parts in tables.items():
         if heading in page:
@@ -182,7 +187,6 @@ def test_every_link_leads_somewhere() -> None:
 
 SIZED = {
     "gpt-4o": ("ChatOpenAI", gpt("gpt-4o")),
-    "gpt-4o, max_tokens=16_384": ("ChatOpenAI", gpt("gpt-4o", max_tokens=16_384)),
     "gpt-5": ("ChatOpenAI", gpt("gpt-5")),
     "claude-sonnet-4-5": ("ChatAnthropic", claude()),
     "claude-sonnet-4-5, max_tokens=8_192": ("ChatAnthropic", claude(max_tokens=8_192)),

@@ -138,10 +138,11 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """A conversation as it would be if some of its compactions had not happened."""
+    """What the model saw before some compactions."""
 
     messages: list[BaseMessage]
+    """The messages with which the first of these compactions began."""
     undone: tuple[str, ...]
-    """The compaction_ids of the compactions that are left out, oldest first."""
+    """The compaction_ids of these compactions, oldest first."""
     head: str | None
-    """The compaction_id of the last compaction that the conversation still contains, or None."""
+    """The compaction_id of the last compaction before them, or None."""

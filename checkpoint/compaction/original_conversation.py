@@ -85,32 +85,6 @@ def join(
     return [message for message in found if not is_summary(message)]
 
 
-def restored(
-    messages: Sequence[BaseMessage],
-    snapshots: Sequence[Sequence[BaseMessage]],
-    archived: Iterable[BaseMessage],
-    clipped: Collection[str],
-    undone: Collection[str],
-) -> list[BaseMessage]:
-    """Return the conversation as it would be now if the undone compactions had not happened.
-
-    `undone` holds the compaction_ids of the undone compactions. `snapshots` holds the messages with which the undone
-    compactions began, `archived` the messages that they archived, oldest first. `clipped` holds the ids of the
-    messages that the undone compactions clipped but did not remove. Archived messages return to their places in their
-    original form. Messages that the application has deleted since then stay deleted, clipped messages included.
-    Messages that were added or changed since then stay as they are.
-    """
-    now = {_id(message): message for message in messages}
-    left: dict[str, BaseMessage] = {}
-    for message in archived:
-        left.setdefault(_id(message), message)
-    order: list[str] = []
-    for stretch in (*snapshots, list(left.values()), messages):
-        order = _merge(order, [_id(message) for message in stretch])
-    back = (left.get(key, now.get(key)) for key in order if key in now or (key in left and key not in clipped))
-    return [message for message in back if message is not None and summarized_by(message) not in undone]
-
-
 def summarized_by(message: BaseMessage) -> str | None:
     """Return the compaction_id of the compaction that made a summary message; None for any other message."""
     marks = message.additional_kwargs.get("compaction")

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from langgraph_compaction.nodes.confirm import ACTION
+
 _ANSWERS = {
     **dict.fromkeys(("approve", "yes", "y", "是"), True),
     **dict.fromkeys(("reject", "no", "n", "否"), False),
@@ -36,9 +38,9 @@ def unclear(question: Mapping[str, Any]) -> str:
 def answer_of(line: str, question: Mapping[str, Any]) -> bool | str | dict[str, Any] | None:
     """Return the answer that a line stands for; `None` if the line does not say it clearly, so that one asks again.
 
-    `keep: TEXT` accepts, with the text as the summary's focus; a program may write the JSON object that the question
-    offers instead. Over the limit, the line is one of the question's answers; accepting means "compact", and
-    declining means "raise".
+    `keep: TEXT` accepts, with the text as the summary's focus; a program may write the JSON object of LangChain's
+    human-in-the-loop, `{"decisions": [...]}`. Over the limit, the line is one of the question's answers; accepting
+    means "compact", and declining means "raise".
     """
     said = line.strip()
     accepted = _ANSWERS.get(said.lower())
@@ -48,14 +50,15 @@ def answer_of(line: str, question: Mapping[str, Any]) -> bool | str | dict[str, 
         return None if accepted is None else "compact" if accepted else "raise"
     word, _, focus = said.replace("：", ":", 1).partition(":")
     if word.strip().lower() in _FOCUS and focus.strip():
-        return {"accept": True, "focus": focus.strip()}
+        edited = {"name": ACTION, "args": {"focus": focus.strip()}}
+        return {"decisions": [{"type": "edit", "edited_action": edited}]}
     return _read_object(said) if accepted is None else accepted
 
 
 def _read_object(line: str) -> dict[str, Any] | None:
-    """Return a line that is a JSON object with the key `accept` as this object; `None` for any other line."""
+    """Return a line that is a JSON object with `decisions` as this object; `None` for any other line."""
     try:
         answer: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", answer) if isinstance(answer, dict) and "accept" in answer else None
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) and "decisions" in answer else None

@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.nodes.state import messages_in_view
 
 from ..builder import Graph
 from ..open_work import open_nodes
@@ -171,7 +172,7 @@ class Conversation:
         compaction: dict[str, Any] = values.get("compaction") or {}
         return Status(
             thread=self.thread,
-            messages=len(values.get("messages") or []),
+            messages=len(messages_in_view(values)),
             said=len(self.compactions.transcript()),
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),

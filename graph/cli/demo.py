@@ -84,7 +84,7 @@ def _figures(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     largest = f"{figures['max_request_tokens']:,} of {figures['limit']:,} tokens"
     yield "largest request", f"{largest}; {over or 'none'} over"
     order = "in order" if figures["in_order"] else "out of order"
-    yield "messages", f"{figures['messages_said']} said, {figures['messages_in_state']} in view"
+    yield "messages", f"{figures['messages_said']} said, {figures['messages_in_view']} in view"
     yield "messages lost", f"{lost or 'none'}, {order}"
     if figures["rollback"] is not None:
         yield "failed summary", f"conversation is {'identical' if figures['rollback'] else 'DIFFERENT'}"

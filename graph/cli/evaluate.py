@@ -17,6 +17,7 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.policies import PRESETS
 
+from ..history import transcript_in
 from ..lab import Recording, compare, read_recordings
 from ..lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
 from ..lab.evaluation.online import BASELINES as ONLINE_BASELINES
@@ -195,8 +196,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
         found: list[Recording] = []
         for thread in threads or saver.threads():
             values = newest(saver, thread).checkpoint["channel_values"]
-            head = (values.get("compaction") or {}).get("head")
-            whole = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
+            whole = transcript_in(CompactionRecords(saver.database), thread, values)
             found.append(Recording(name=thread, messages=tuple(whole)))
         return found
 

@@ -23,7 +23,11 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     left = ("#", "id", "begun", "trigger", "strategy", "verdict", "reason")
     table = make_table(left=left, right=("before", "after", "summary\nin/out"))
     for number, row in enumerate(rows, 1):
-        undone = " ".join(name[:SHORT_ID] for name in row.detail.split(", ")) if row.verdict == "undone" else ""
+        undone = (
+            " ".join(name[:SHORT_ID] for name in row.detail.split(", "))
+            if row.verdict in ("undone", "redone")
+            else ""
+        )
         table.add_row(
             *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at), row.trigger, row.strategy),
             *cells(row.verdict or "open", row.reason or undone, row.tokens_before, row.tokens_after, _spent(row)),

@@ -40,9 +40,9 @@ COMMANDS = {
     ),
     "history": Listed(_LOOK, "List the attempts at a compaction of a thread, the oldest first."),
     "show": Listed(_LOOK, "Show what an attempt at a compaction did, or what a compaction would do now."),
-    "transcript": Listed(_LOOK, "Print all messages of a conversation in order, also the removed messages."),
+    "transcript": Listed(_LOOK, "Print all messages of a conversation, also those that the model does not see."),
     "recall": Listed(_LOOK, "Search the messages that compactions removed or shortened."),
-    "undo": Listed(_CHANGE, "Undo a compaction and all later compactions, and restore the removed messages."),
+    "undo": Listed(_CHANGE, "Undo a compaction and all later ones: the model sees the messages again."),
     "forget": Listed(_CHANGE, "Erase all data of a thread."),
     "prune": Listed(_CHANGE, "Erase old checkpoints, and the messages that only these checkpoints use."),
     "import-checkpoints": Listed(

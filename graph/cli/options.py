@@ -104,7 +104,7 @@ def settings_of(config: Path | None, **options: Any) -> CompactionSettings:
 
 def is_compaction(trigger: str, verdict: str | None) -> bool:
     """Return whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
-    return trigger != PREPARING and verdict != "undone"
+    return trigger != PREPARING and verdict not in ("undone", "redone")
 
 
 def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRow:

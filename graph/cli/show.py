@@ -1,7 +1,7 @@
 """`show`: what an attempt at a compaction did, the difference that it made, or what a compaction would do now."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Annotated, Any, cast
 
@@ -15,7 +15,7 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.tokens import joined_texts, tiktoken_counter
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
-from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
@@ -72,7 +72,7 @@ def show(
         records = CompactionRecords(saver.database)
         row = find_attempt(records, thread, compaction)
         if diff:
-            now = newest(saver, thread).checkpoint["channel_values"]["messages"]
+            now = messages_in_view(newest(saver, thread).checkpoint["channel_values"])
             _diff(row, records.began_with(thread, row.compaction_id), now, as_json=as_json)
             return
         taken = records.taken_by(thread, row.compaction_id)
@@ -101,7 +101,7 @@ def _headline(row: LedgerRow) -> str:
     )
 
 
-def _diff(row: LedgerRow, before: list[BaseMessage], now: list[BaseMessage], *, as_json: bool) -> None:
+def _diff(row: LedgerRow, before: Sequence[BaseMessage], now: Sequence[BaseMessage], *, as_json: bool) -> None:
     name = row.compaction_id
     lines = list(difflib.unified_diff(_lines(before), _lines(now), f"before {name}", "now", lineterm=""))
     if as_json:
@@ -112,7 +112,7 @@ def _diff(row: LedgerRow, before: list[BaseMessage], now: list[BaseMessage], *, 
         console.print(words(line, _COLORS.get(line[:1], "")), soft_wrap=True)
 
 
-def _lines(messages: list[BaseMessage]) -> list[str]:
+def _lines(messages: Sequence[BaseMessage]) -> list[str]:
     return [f"{one.type}: {line}" for one in messages for line in joined_texts(one).splitlines() or [""]]
 
 
@@ -127,7 +127,7 @@ def _preview(
 ) -> None:
     values: dict[str, Any] = newest(saver, thread).checkpoint["channel_values"]
     call = _call(settings, values)
-    seen = previewed(call, with_ids(values["messages"]), fallback_chain_of(DigestSummarizer())[0])
+    seen = previewed(call, messages_in_view(values), fallback_chain_of(DigestSummarizer())[0])
     clipped = [old for old, _ in seen.clipped]
     if as_json:
         figures = {one.name: getattr(seen, one.name) for one in fields(seen)}

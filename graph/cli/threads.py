@@ -98,7 +98,7 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id, *which)
         return mine.correlate(tables.thread).scalar_subquery()
 
-    is_undo = sa.func.coalesce(tables.ledger.c.verdict, "") == "undone"
+    is_undo = sa.func.coalesce(tables.ledger.c.verdict, "").in_(("undone", "redone"))
     query = sa.select(
         tables.thread.c.thread_id,
         tables.thread.c.updated_at,

@@ -11,15 +11,15 @@ from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
-from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.runtime.undo_request import messages_after, tell_ledger, undone
-from langgraph_compaction.nodes.state import STATE_VERSION, replace
+from langgraph_compaction.nodes.conversation.view import read_view
+from langgraph_compaction.nodes.runtime.undo_request import channel_after, redoing, tell_ledger, undoing
+from langgraph_compaction.nodes.state import conversation
 
 from ..exclusive_runs import stored_turn
 from ..offline_edit import at_rest, newest, rewrite
-from ..undo import OverLimitError
+from ..undo import OverLimitError, branch_of
 from .options import AsJson, Db, Thread, find_attempt, open_existing
 from .output import tell
 
@@ -39,6 +39,7 @@ def undo(
     force: Annotated[
         bool, typer.Option("--force", help="Undo even if the next request is then over the limit.")
     ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Bring back what the last undo has undone.")] = False,
     release: Annotated[
         bool, typer.Option("--release", help="Undo nothing, and allow automatic compactions again after an undo.")
     ] = False,
@@ -54,19 +55,24 @@ def undo(
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a compaction and all later compactions, and restore the removed messages.
+    """Undo a compaction and all later ones: the model sees the messages again.
 
     Afterwards, the thread is compacted automatically only if a request is over the limit. --release, or a compaction
     that you ask for, ends this state.
     """
-    if release and branch is not None:
-        raise SettingsError("--release and --branch are two things: give one of them")
+    if sum((release, redo, branch is not None)) > 1:
+        raise SettingsError("--redo, --release and --branch are different things: give one of them")
     if branch is not None:
         with open_existing(db, thread) as saver:
             told, sentence = _branch(saver, thread, compaction or "last", branch)
     else:
         with _idle(db, thread, wait) as saver:
-            told, sentence = _release(saver, thread) if release else _undo(saver, thread, compaction, force=force)
+            if redo:
+                told, sentence = _redo(saver, thread)
+            elif release:
+                told, sentence = _release(saver, thread)
+            else:
+                told, sentence = _undo(saver, thread, compaction, force=force)
     tell(told, sentence, as_json=as_json)
 
 
@@ -85,27 +91,50 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
     channel: dict[str, Any] = values["compaction"]
     records = CompactionRecords(saver.database)
     named = None if compaction in (None, "last") else find_attempt(records, thread, compaction).compaction_id
-    before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=named)
+    before = records.before(thread, head=channel.get("head"), compaction_id=named)
+    undo = undoing(before, conversation(values), read_view(values.get("compaction_view")))
     sizes: dict[str, int] = channel.get("sizes") or {}
     meter = meter_of_thread(channel, tiktoken_counter(), 0)
-    tokens, limit = meter.request(cast("list[AnyMessage]", before.messages)), sizes.get("limit")
+    tokens, limit = meter.request(undo.messages), sizes.get("limit")
     if limit is not None and tokens > limit and not force:
         raise OverLimitError(
             f"with compaction {before.undone[0]} undone, the messages would have about {tokens:,} tokens and the "
             f"limit was {limit:,}: the next turn would compact again at once. --force undoes it all the same"
         )
-    own = marked_by_us(before.messages)
-    known = undone(before, values, settings=CompactionSettings(), meter=meter)
-    after = {**channel, **known, "own_marks": own}
-    rewrite(saver, found, {"messages": replace(messages_after(before)).value, "compaction": after})
-    tell_ledger(records, thread, values, before, meter=meter, after=tokens, now=time())
-    told = {"thread_id": thread, "undone": list(before.undone), "messages": len(before.messages)}
+    known = channel_after(undo, values, settings=CompactionSettings(), meter=meter)
+    rewrite(saver, found, {"compaction_view": undo.view, "compaction": {**channel, **known}})
+    tell_ledger(
+        records, thread, values, undo, meter=meter, after=tokens, now=time(), checkpoint_id=found.checkpoint["id"]
+    )
+    told = {"thread_id": thread, "undone": list(before.undone), "messages": len(undo.messages)}
     beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
     sentence = (
-        f"undone: {', '.join(before.undone)}. {len(before.messages)} messages are in view, about {tokens:,} tokens"
+        f"undone: {', '.join(before.undone)}. {len(undo.messages)} messages are in view, about {tokens:,} tokens"
         f"{beside}. Automatic compactions pause until `undo {thread} --release`."
     )
     return {**told, "tokens_about": tokens, "trigger": sizes.get("trigger"), "limit": limit}, sentence
+
+
+def _redo(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
+    found = at_rest(newest(saver, thread))
+    values = found.checkpoint["channel_values"]
+    channel: dict[str, Any] = values["compaction"]
+    pins = (values.get("compaction") or {}).get("pins") or ()
+    redo = redoing(conversation(values), read_view(values.get("compaction_view")), pins)
+    meter, records = meter_of_thread(channel, tiktoken_counter(), 0), CompactionRecords(saver.database)
+    known = channel_after(redo, values, settings=CompactionSettings(), meter=meter)
+    rewrite(saver, found, {"compaction_view": redo.view, "compaction": {**channel, **known}})
+    tokens = meter.request(redo.messages)
+    tell_ledger(
+        records, thread, values, redo, meter=meter, after=tokens, now=time(), checkpoint_id=found.checkpoint["id"]
+    )
+    sentence = f"done again: {redo.head}. {len(redo.messages)} messages are in view, about {tokens:,} tokens."
+    return {
+        "thread_id": thread,
+        "redone": redo.head,
+        "messages": len(redo.messages),
+        "tokens_about": tokens,
+    }, sentence
 
 
 def _release(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
@@ -121,9 +150,8 @@ def _branch(saver: SQLAlchemySaver, thread: str, compaction: str, new: str) -> t
     values = newest(saver, thread).checkpoint["channel_values"]
     records = CompactionRecords(saver.database)
     name = find_attempt(records, thread, compaction).compaction_id
-    messages = records.began_with(thread, name)
-    start = {"v": STATE_VERSION, "step": "end", "route": "end", "own_marks": marked_by_us(messages)}
-    channels = {"messages": messages, "memory": values.get("memory") or {}, "compaction": start}
+    channels = branch_of(values, cast("list[AnyMessage]", records.began_with(thread, name)))
+    messages = channels["messages"]
     versions: ChannelVersions = {channel: saver.get_next_version(None, None) for channel in channels}
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"], checkpoint["channel_versions"] = channels, versions.copy()

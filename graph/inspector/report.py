@@ -232,8 +232,8 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
     summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)
     gone, taken = set(row.dropped), list(expand(data.archived.get(name, ())))
     left = [seq for seq in taken if data.messages[seq].id in gone or is_summary(data.messages[seq])]
-    memory: Mapping[str, Any] = commit.memory if commit else {}
-    pins = memory.get("pins") or ()
+    known: Mapping[str, Any] = commit.compaction if commit else {}
+    pins = known.get("pins") or ()
     hidden = _NOT_SHOWN if summary is None else _NOT_SHOWN | {"summary"}
     return Attempt(
         row={key: value for key, value in asdict(row).items() if key not in hidden},
@@ -244,7 +244,7 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         left=left,
         clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
         summary=summary,
-        goal=str(memory.get("goal") or ""),
+        goal=str(known.get("goal") or ""),
         pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],
     )
 
@@ -253,7 +253,7 @@ def _kind(data: ThreadData, row: LedgerRow) -> str:
     match row.verdict:
         case None:
             return "open"
-        case "undone" | "prepared" as verdict:
+        case "undone" | "redone" | "prepared" as verdict:
             return verdict
         case verdict if not row.is_committed:
             return "put off" if verdict in PUT_OFF else "failed"

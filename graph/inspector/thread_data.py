@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.checkpoint.serde.types import ERROR
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
@@ -25,13 +25,16 @@ from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
 from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages.decode import ValueDecoder
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
+    runs_of,
 )
+from langgraph_compaction.nodes.conversation.view import View, read_view, seen
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 
-_CHANNELS = ("messages", "compaction", "memory")
+_CHANNELS = ("messages", "compaction", "compaction_view")
 _MODEL = "~__pregel_pull, model"
 """The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
 _NOT_SENT = tuple(f"{kind.__name__}(" for kind in (MessageRefusedError, RequestError))
@@ -49,9 +52,8 @@ class CheckpointData:
     source: str
     """LangGraph's word for the origin of the checkpoint: `input`, `loop`, `update` or `fork`."""
     messages: Runs
-    """Sequence numbers of the messages in the state; empty if the channel holds no list of messages."""
+    """Numbers of the messages that the model sees; empty if the channel holds no list of messages."""
     compaction: Mapping[str, Any]
-    memory: Mapping[str, Any]
     failed: bool = False
     """Whether a call of the model failed at this checkpoint, so that its request has no answer."""
 
@@ -124,7 +126,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
     """Read a thread; return data without checkpoints if the thread does not exist.
 
     Raise `RowError`, naming the row, if a row is missing or damaged. Only the channels `messages`, `compaction` and
-    `memory` are read: other channels may hold values of classes that this process cannot load.
+    `compaction_view` are read: other channels may hold values of classes that this process cannot load.
     """
 
     def work(conn: sa.Connection) -> ThreadData:
@@ -143,14 +145,15 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         reading.fetch()
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
         beside = [*snapshots.values(), *archived.values()]
+        shown = _Shown(saver.store.get_many(conn, thread, beside, reading.messages))
         return ThreadData(
             thread_id=thread_id,
-            checkpoints=[_checkpoint(reading, one, errors[one.key]) for one in stored],
+            checkpoints=[_checkpoint(reading, one, errors[one.key], shown) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
             parents=parents(conn, thread),
-            messages=saver.store.get_many(conn, thread, beside, reading.messages),
+            messages=shown.messages,
         )
 
     return saver.database.run_read(work)
@@ -174,7 +177,33 @@ def _is_models_error(write: Write) -> bool:
     return write.channel == ERROR and write.path == _MODEL
 
 
-def _checkpoint(reading: ValueDecoder, one: CheckpointRow, errors: Sequence[Write]) -> CheckpointData:
+class _Shown:
+    """The messages of a thread by number: the stored ones, and the forms in which views show others."""
+
+    def __init__(self, messages: Mapping[int, BaseMessage]) -> None:
+        self.messages = dict(messages)
+        self._numbers: dict[str, int] = {}
+
+    def runs(self, said: Runs, view: View | None) -> Runs:
+        """Return the numbers of the messages that the model sees of a conversation."""
+        if not view:
+            return said
+        numbers = {id(self.messages[seq]): seq for seq in expand(said)}
+        conversation = cast("list[AnyMessage]", [self.messages[seq] for seq in expand(said)])
+        return runs_of(
+            numbers[id(message)] if id(message) in numbers else self._of_form(message)
+            for message in seen(conversation, view)
+        )
+
+    def _of_form(self, message: AnyMessage) -> int:
+        name = fingerprint(message)
+        if name not in self._numbers:
+            self._numbers[name] = max(self.messages, default=-1) + 1
+            self.messages[self._numbers[name]] = message
+        return self._numbers[name]
+
+
+def _checkpoint(reading: ValueDecoder, one: CheckpointRow, errors: Sequence[Write], shown: _Shown) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
@@ -182,14 +211,14 @@ def _checkpoint(reading: ValueDecoder, one: CheckpointRow, errors: Sequence[Writ
         return value if isinstance(value, dict) else {}
 
     about = reading.load(one.metadata, row)
+    said = reading.runs(one.values["messages"], row) if "messages" in one.values else None
     raised = (str(reading.build(error.value, reading.thread.codec.describe(error.row))) for error in errors)
     return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
-        messages=(reading.runs(one.values["messages"], row) if "messages" in one.values else None) or (),
+        messages=shown.runs(said or (), read_view(built("compaction_view") or None)),
         compaction=built("compaction"),
-        memory=built("memory"),
         failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

@@ -38,7 +38,7 @@ from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
 from ..runtime.trigger_and_warning import breaker_history
 from ..selection.breaker import suspension_reason
 from ..selection.selector import Choice
-from ..state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
+from ..state import CompactionState, Draft
 from ..summary.fallback_chain import FallbackChain
 from ..summary.summarizers import Summarizer, SummaryRequest
 from .preparations import Place, Prepared, preparations_of
@@ -139,7 +139,7 @@ class _Ahead(NodeContext):
 
     def __init__(self, turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> None:
         known = turn.config.get("configurable", {})
-        kept = ("thread_id", "checkpoint_ns", EMBEDDED, EMBEDDED_IN)
+        kept = ("thread_id", "checkpoint_ns")
         wanted = {"trigger": "precheck", "route": "model", "focus": None, "draft": None, "seconds_left": None}
         due = {**turn.compaction, **wanted, "summarize_all": False, "max_messages": None}
         super().__init__(

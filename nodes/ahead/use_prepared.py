@@ -34,6 +34,8 @@ class Ahead:
 
     preparation: Preparation | None = None
     """A preparation whose result may be used."""
+    failed: bool = False
+    """Whether the summary failed, which counts as the attempt of this turn."""
     waits: bool = False
     """Whether the turn goes on without a compaction, because the summary is not ready yet."""
     changed: Update = field(default_factory=dict[str, Any])
@@ -72,8 +74,8 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     told = PreparationEvent(state="failed", reason=failure.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
     if failure.verdict != ABANDONED and found.levels == names(context):
-        changed |= count_failure(context, found.base_fingerprint, found.level, failure)
-    return Ahead(changed=changed)
+        changed |= count_failure(context, found.base_fingerprint, found.level, failure, found.choice.name)
+    return Ahead(changed=changed, failed="streak" in changed)
 
 
 def _joined(context: NodeContext, known: Preparation) -> Effects[float]:

@@ -136,6 +136,8 @@ class Policy(Frozen):
     """Whether facts stand beside a model's summary."""
     facts_share: ClassVar[float] = 0.1
     """Share of the room for facts beside a summary."""
+    next_after_failure: ClassVar[bool] = False
+    """Whether a strategy whose summary failed is followed by the next one in the same turn."""
 
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - a form that subclasses fill
@@ -207,7 +209,13 @@ class ProgressivePolicy(Policy):
     prompt: ClassVar[PromptName] = "four_points"
     mode: ClassVar[SummaryMode] = "last_resort"
     facts_beside_summary: ClassVar[bool] = False
-    adaptive_then: ClassVar[tuple[ProgressiveStrategy, ...]] = ("sliding_window", "importance")
+    next_after_failure: ClassVar[bool] = True
+    adaptive_then: ClassVar[tuple[ProgressiveStrategy, ...]] = (
+        "sliding_window",
+        "importance",
+        "key_events",
+        "incremental",
+    )
     """Strategies tried after `adaptive` if the one that it applied does not make enough room."""
 
     sliding_window_size: PositiveInt = Field(default=9, title="Messages kept by sliding_window")
@@ -241,7 +249,7 @@ class ProgressivePolicy(Policy):
                 {"kind": "remaining_ratio", "ratio": 0.25},
                 {"kind": "count", "unit": "model_calls", "limit": limit, "full": True},
                 {"kind": "marker"},
-                {"kind": "command"},
+                {"kind": "command", "full": True},
             ),
             "key_information": ("goal", "pins", "memories", "tasks", "git_diff"),
         }
@@ -289,13 +297,14 @@ class LayeredDefence(Policy):
 
     @classmethod
     def shared(cls, own: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - it has no settings of its own
-        """Return the two triggers of the document."""
+        """Return the two triggers of the document, and that the stored list stays short."""
         return {
             "trigger_ratio": None,
             "triggers": (
                 {"kind": "used_ratio", "ratio": 0.9, "operator": ">"},
                 {"kind": "count", "unit": "events", "limit": 700, "operator": ">"},
             ),
+            "messages_in_state": 0,
         }
 
 

@@ -86,10 +86,10 @@ class CompactionSettings(Frozen):
     """Whether a model's summary is prepared in the background when the request comes near the trigger, so that the
     turn with the compaction does not wait. With `require_confirmation`, nothing is prepared."""
 
-    on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="After a failed summary")
-    """What happens after a model's summary failed. `digest`: the next attempt uses the next of these: the same
-    summarizer with smaller pieces, each of `fallback_summarizers`, the digest. `nothing`: the conversation stays
-    unchanged, and the next attempt uses the next one that is not the digest. Over the limit, both are the same."""
+    on_summary_failure: Literal["digest", "nothing"] = Field(default="nothing", title="After a failed summary")
+    """What happens after a model's summary failed and the request fits. `nothing`: it is sent unchanged, and the next
+    attempt asks the same summarizer with smaller pieces, or the next of `fallback_summarizers`. `digest`: the digest
+    follows these."""
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information")
     """Names of the sources whose texts stand beside every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`,
@@ -120,6 +120,12 @@ class CompactionSettings(Frozen):
 
     join_user_messages: bool = Field(default=False, title="Join user messages")
     """Whether adjacent user messages are joined in the request, for providers that require alternating roles."""
+
+    messages_in_state: int | None = Field(default=None, ge=0, title="Hidden messages in the state")
+    """Most hidden messages that stay in the state. If a compaction hides more, the oldest move to the archive, until
+    half of this number is left; an undo does not bring them back. `None`: no message leaves the state. It has no
+    effect where the messages belong to a graph around the agent, without a checkpointer and a thread, and on a branch
+    that began with hidden messages."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Events of each phase")
     """Whether each phase of a compaction writes a `CompactionMetaEvent` to LangGraph's stream mode `custom`."""

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-
-from .transcript import is_assistant
+from .transcript import ASSISTANT, is_assistant
 
 _MESSAGE_CHARS = 100
 """Number of characters that a message counts at least, because each message takes some work."""
@@ -23,12 +21,17 @@ def length_of(message: Any) -> int:
     return length
 
 
-def outlines(messages: Sequence[BaseMessage], index: int) -> tuple[str, str]:
+def outlines(messages: Sequence[Any], index: int) -> tuple[str, str]:
     """Return a hash of the ids and lengths of the messages before `index`, and one of those of all messages.
 
     A hash is another one where a message was added, moved, or rewritten to another length.
     """
-    lines = [f"{message.id}:{length_of(message)}," for message in messages]
+    # most messages are a plain text, whose length needs no call of a function
+    calls = [ASSISTANT[type(one)] and (one.tool_calls or one.invalid_tool_calls) for one in messages]
+    plain = [type(one.content) is str and not has for one, has in zip(messages, calls, strict=True)]
+    both = zip(messages, plain, strict=True)
+    lengths = [_MESSAGE_CHARS + len(one.content) if short else length_of(one) for one, short in both]
+    lines = [f"{message.id}:{length}," for message, length in zip(messages, lengths, strict=True)]
     hashed = blake2b("".join(lines[:index]).encode(errors="surrogatepass"), digest_size=8)
     before = hashed.hexdigest()
     hashed.update("".join(lines[index:]).encode(errors="surrogatepass"))
@@ -49,5 +52,10 @@ def characters_in(value: Any) -> int:
         elif isinstance(one, list):
             values += one
         elif one is not None:
-            length += len(str(one)) if isinstance(one, int | float) else _MESSAGE_CHARS
+            length += len(_number(one)) if isinstance(one, int | float) else _MESSAGE_CHARS
     return length
+
+
+def _number(value: float) -> str:
+    """Return a number as every client writes it: JavaScript returns 1.0 as 1."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

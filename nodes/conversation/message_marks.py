@@ -7,8 +7,6 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
-
 from ..config.summary_format import read_back
 
 M = TypeVar("M", bound=BaseMessage)
@@ -48,11 +46,6 @@ def with_our_marks(messages: Iterable[M]) -> list[M]:
     return [one for one in messages if MARK in one.additional_kwargs and is_marked_by_us(one)]
 
 
-def marked_by_us(messages: Iterable[BaseMessage]) -> list[str]:
-    """Return the beginnings of the fingerprints of the messages that have marks which only a compaction writes."""
-    return [fingerprint(message)[:NAMED_CHARACTERS] for message in with_our_marks(messages)]
-
-
 def without_our_marks(message: M) -> M:
     """Return the message without the marks that only a compaction writes; those of applications stay."""
     mark = {key: value for key, value in marks(message).items() if key in _OF_APPLICATIONS}
@@ -79,6 +72,11 @@ def _is_meta(message: BaseMessage) -> bool:
 def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
     """Whether this message must be kept verbatim, because its mark pins it or its id is in `pins`."""
     return bool(marks(message).get("pinned")) or message.id in pins
+
+
+def is_clipped(message: BaseMessage) -> bool:
+    """Whether the model sees a shortened form of the message."""
+    return bool(marks(message).get("clipped"))
 
 
 NOT_SENT_ID = "not-sent-"

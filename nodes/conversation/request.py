@@ -20,7 +20,7 @@ from ..text.quoting import ELLIPSIS, one_line, quoted
 from .bound_history import HISTORY_CHANGED, REASONING_BLOCKS, without_bound_parts
 from .message_marks import MARK, marks
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, total
-from .transcript import ToolBlock, Transcript, all_calls, calls_of, is_assistant, is_result
+from .transcript import ASSISTANT, RESULT, ToolBlock, Transcript, all_calls, calls_of
 
 Call = ToolCall | InvalidToolCall
 
@@ -77,7 +77,7 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
     view, sent = Transcript(messages), list[AnyMessage]()
     in_blocks = view.block_of
     for index, message in enumerate(messages):
-        if index not in in_blocks and not is_result(message) and _needs_no_repair(message):
+        if index not in in_blocks and not RESULT[type(message)] and _needs_no_repair(message):
             sent.append(message)
         else:
             sent += _part(view, index)
@@ -177,12 +177,12 @@ def sendable(message: AnyMessage) -> AnyMessage | None:
     return message if said == message.content else message.model_copy(update={"content": said})
 
 
-def _needs_no_repair(message: AnyMessage) -> bool:
+def _needs_no_repair(message: Any) -> bool:
     """Whether `sendable` certainly returns the message itself: most messages have a plain text and no mark."""
     content, given = message.content, message.additional_kwargs
     if not isinstance(content, str) or content.isspace() or MARK in given:
         return False
-    if not is_assistant(message):
+    if not ASSISTANT[type(message)]:
         return bool(content)
     return not message.invalid_tool_calls and bool(message.tool_calls or (content and _RAW_CALLS not in given))
 

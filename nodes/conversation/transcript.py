@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeGuard, cast
+from typing import Any, Literal, TypeGuard, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -35,17 +35,18 @@ class _SubclassOf(dict[type, bool]):
         return found
 
 
-_ASSISTANT, _RESULT = _SubclassOf(AIMessage), _SubclassOf(ToolMessage)
+ASSISTANT, RESULT = _SubclassOf(AIMessage), _SubclassOf(ToolMessage)
+"""By class, whether messages of it are assistant messages, or results: for loops over long conversations."""
 
 
 def is_assistant(message: BaseMessage) -> TypeGuard[AIMessage]:
     """Whether this is an assistant message."""
-    return _ASSISTANT[type(message)]
+    return ASSISTANT[type(message)]
 
 
 def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
     """Whether this is a tool's result."""
-    return _RESULT[type(message)]
+    return RESULT[type(message)]
 
 
 def system_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -117,14 +118,16 @@ class Transcript:
         """
         found: list[tuple[int, list[int | None]]] = []
         waiting: defaultdict[str | None, list[tuple[list[int | None], int]]] = defaultdict(list)
-        for index, message in enumerate(self.messages):
-            if calls := calls_of(message):
+        said: Sequence[Any] = self.messages  # the tables tell the classes
+        for index, message in enumerate(said):
+            if ASSISTANT[type(message)] and (message.tool_calls or message.invalid_tool_calls):
+                calls = calls_of(message)
                 results: list[int | None] = [None] * len(calls)
                 found.append((index, results))
                 # backwards: if two calls of a message have the same id, the first result then goes to the first call
                 for position in range(len(calls) - 1, -1, -1):
                     waiting[calls[position][0]].append((results, position))
-            elif waiting and is_result(message) and (open_calls := waiting.get(message.tool_call_id)):
+            elif waiting and RESULT[type(message)] and (open_calls := waiting.get(message.tool_call_id)):
                 answered, position = open_calls.pop()
                 answered[position] = index
         return tuple(ToolBlock(start, tuple(results)) for start, results in found)

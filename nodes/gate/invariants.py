@@ -1,4 +1,4 @@
-"""Deterministic checks that a proposed conversation must pass before it replaces the current conversation."""
+"""Deterministic checks that the messages of a draft must pass before the model sees them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ def broken_invariant(
 ) -> Finding | None:
     """Return the first invariant that the messages `after` break, or `None` if they break none.
 
-    The messages `after` would replace the conversation `selector.view`. `floor` is the number of newest rounds whose
+    The model would see `after` in place of the messages `selector.view`. `floor` is the number of newest rounds whose
     messages must be kept verbatim; `floor` is 0 on the last fallback level.
     """
     size = selector.meter.request(after)

@@ -18,9 +18,9 @@ from langgraph.runtime import Runtime
 from ..config.policies import Preset
 from ..config.settings import CompactionSettings, effective, settings_of
 from ..conversation.bound_history import without_bound_parts
-from ..conversation.message_marks import earlier_summary, is_summary
+from ..conversation.message_marks import earlier_summary, is_summary, with_our_marks
 from ..conversation.request import Meter
-from ..conversation.transcript import Transcript
+from ..conversation.transcript import Transcript, message_id
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
 from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of, given_summarizer
@@ -224,10 +224,15 @@ def _fires(context: NodeContext, size: int) -> bool:
 
 
 def _context(given: list[AnyMessage], **dependencies: Any) -> NodeContext:
-    """Return the context in which the nodes work on a list without a thread."""
+    """Return the context in which the nodes work on a list without a thread.
+
+    The marks of messages that an earlier compaction wrote are believed: a list has no channel that holds them.
+    """
     known = Dependencies(records=NO_RECORDS, **dependencies)
     trigger = "manual" if known.fills_window else "precheck"
-    return NodeContext(_state(given, trigger), {}, Runtime(), known)
+    context = NodeContext(_state(given, trigger), {}, Runtime(), known)
+    marked = {message_id(message): message for message in with_our_marks(given)}
+    return context.with_view(clip=marked) if marked else context
 
 
 def _state(messages: list[AnyMessage], trigger: str) -> CompactionState:
@@ -238,7 +243,7 @@ def _state(messages: list[AnyMessage], trigger: str) -> CompactionState:
     return {
         "messages": messages,
         "compaction": {"trigger": trigger},
-        "memory": {},
+        "compaction_view": None,
         "compaction_request": None,
     }
 

@@ -3,21 +3,22 @@
 from collections.abc import Collection
 from typing import Any, cast
 
-from langgraph.types import Overwrite
+from langchain_core.messages import RemoveMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from ..commit import commit
 from ..compaction_request import REQUEST
 from ..confirm import confirm
 from ..model import model
 from ..rollback import rollback
-from ..runtime.effects import Effects
+from ..runtime.effects import Effects, arun, either, is_long, run
 from ..runtime.node_context import Body, NodeContext, Update, executed
 from ..selective_compaction import selective_compaction
 from ..state import CompactionState, merge
 from ..summarize import summarize
 from ..token_check import token_check
 
-CHANNELS = ("compaction", "memory")
+CHANNELS = ("compaction", "compaction_view")
 """The channels of a state that the nodes of a compaction read and write."""
 
 NODES: dict[str, Body] = {
@@ -29,6 +30,10 @@ COMPACTION_NODES = frozenset(NODES) - {"model"}
 """Names of the nodes of a compaction, without the node that calls the model."""
 
 
+TRACED = COMPACTION_NODES - {"token_check", "confirm"}
+"""Names of the nodes that run in a turn that compacts; `confirm` interrupts the run."""
+
+
 def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTION_NODES) -> Effects[NodeContext]:
     """Run the node `step` and those that follow it, as long as the next node is in `among`; return the last context.
 
@@ -36,7 +41,8 @@ def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTI
     before the node `model` of a turn that is over, which would only raise the error that the caller raises later.
     """
     while step in among:
-        context = _after(context, (yield from executed(step, NODES[step], context)))
+        update = yield from (_traced(context, step) if step in TRACED else executed(step, NODES[step], context))
+        context = _after(context, update)
         following = context.compaction.get("step", "end")
         if context.compaction.get("route") == "end" and "model" in (step, following):
             break
@@ -44,14 +50,39 @@ def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTI
     return context
 
 
+def _traced(context: NodeContext, step: str) -> Effects[Update]:
+    """Run a node as a run of its name below the current one, so that a trace shows it."""
+    found: list[Update] = []
+
+    def inside(config: RunnableConfig) -> Effects[Update]:
+        return executed(step, NODES[step], context.with_config(config))
+
+    def told() -> dict[str, Any]:
+        return {"step": (found[0].get("compaction") or {}).get("step")}
+
+    def call(_: Any, config: RunnableConfig) -> dict[str, Any]:
+        found.append(run(inside(config)))
+        return told()
+
+    async def acall(_: Any, config: RunnableConfig) -> dict[str, Any]:
+        found.append(await arun(inside(config), off_loop=is_long(context.state["messages"])))
+        return told()
+
+    node, given = RunnableLambda(call, acall, name=step), {"tokens": context.size}
+    yield from either(lambda: node.invoke(given, context.config), lambda: node.ainvoke(given, context.config))
+    return found[0]
+
+
 def _after(context: NodeContext, update: Update) -> NodeContext:
     """Return the context with a node's update merged into the state, as the graph's reducers merge updates."""
     state: dict[str, Any] = {**context.state}
-    for key in CHANNELS:
+    if "compaction" in update:
+        state["compaction"] = merge(state.get("compaction"), update["compaction"])
+    for key in ("compaction_view", REQUEST):
         if key in update:
-            state[key] = merge(state.get(key), update[key])
-    if REQUEST in update:
-        state[REQUEST] = update[REQUEST]
-    new = update.get("messages", [])
-    state["messages"] = new.value if isinstance(new, Overwrite) else [*state["messages"], *new]
+            state[key] = update[key]
+    if said := update.get("messages"):
+        gone = {message.id for message in said if isinstance(message, RemoveMessage)}
+        new = [message for message in said if not isinstance(message, RemoveMessage)]
+        state["messages"] = [*[message for message in state["messages"] if message.id not in gone], *new]
     return NodeContext(cast("CompactionState", state), context.config, context.runtime, context.dependencies)

@@ -1,7 +1,7 @@
 """Admit messages that no compaction may change only as far as they leave room for the rest of the conversation.
 
 System messages stay as they are, and so do pins: messages with the mark `pinned` or with a `kind` of the header,
-messages whose ids `memory` lists, and the tool blocks of all these. Clients may send any of them, and a thread could
+messages whose ids `pins` lists, and the tool blocks of all these. Clients may send any of them, and a thread could
 not go on if they filled the window. Messages that were admitted once stay so, also if the window becomes smaller.
 """
 
@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import NAMED_CHARACTERS, is_pinned, is_summary
 from ..conversation.tokens import total
-from ..conversation.transcript import system_messages
+from ..conversation.transcript import message_id, system_messages
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
 from .engine import shortest_summary
@@ -40,8 +40,8 @@ class Admission:
     """Fingerprints of the system messages, and of the pinned messages with their tool blocks."""
     refused: list[AnyMessage] = field(default_factory=list[AnyMessage])
     """New system messages that leave too little room."""
-    memory: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The keys of the channel `memory` that change: pins without those that had no room."""
+    pins: list[str] | None = None
+    """The ids of pinned messages without those that had no room; `None` if they stay as they are."""
     needed: int = 0
     """Tokens of the system prompt, the tool schemas and all system messages, the refused ones included."""
 
@@ -60,12 +60,13 @@ def admit(context: NodeContext) -> Admission:
     if new and (refused := _too_large(context, system, new)):
         needed = context.meter.scaled(context.meter.overhead + total(context.counter, list(system.values())))
         return Admission(context=context, admitted=admitted, refused=refused, needed=needed)
-    units, memory = _pinned(context), dict[str, Any]()
+    units, before = _pinned(context), context
     if gone := _without_room(context, units, admitted):
-        before, context = context, _unpinned(context, [message for name in gone for message in units[name]])
-        memory = {} if context.memory == before.memory else {"pins": context.memory.get("pins")}
+        context = _unpinned(context, [message for name in gone for message in units[name]])
     return Admission(
-        context=context, admitted=[*system, *(name for name in units if name not in gone)], memory=memory
+        context=context,
+        admitted=[*system, *(name for name in units if name not in gone)],
+        pins=None if context.pins == before.pins else list(context.pins),
     )
 
 
@@ -82,7 +83,7 @@ def unit_name(messages: Sequence[AnyMessage]) -> str:
 
 def pinned_tokens(context: NodeContext) -> int:
     """Return the tokens that pins hold, with their tool blocks."""
-    names = frozenset(map(str, context.memory.get("pins") or ()))
+    names = frozenset(context.pins)
     return _selector(context, names).pinned_tokens if _may_be_pinned(context, names) else 0
 
 
@@ -112,7 +113,7 @@ def _too_large(
 
 def _pinned(context: NodeContext) -> dict[str, list[AnyMessage]]:
     """Return, by fingerprint, the pinned messages, each with its tool block."""
-    pins = frozenset(map(str, context.memory.get("pins") or ()))
+    pins = frozenset(context.pins)
     units = _selector(context, pins).pinned_units if _may_be_pinned(context, pins) else ()
     found = [[context.messages[index] for index in unit] for unit in units]
     return {unit_name(messages): messages for messages in found}
@@ -146,8 +147,8 @@ def _without_room(
 
 def _unpinned(context: NodeContext, messages: Sequence[AnyMessage]) -> NodeContext:
     """Return the context in which these messages are not pinned, and report it."""
-    pins, gone = context.memory.get("pins"), {message.id for message in messages}
-    named = tuple(str(message.id) for message in messages if is_pinned(message, pins or ()))
+    pins, gone = context.pins, {message.id for message in messages}
+    named = tuple(str(message.id) for message in messages if is_pinned(message, pins))
     log.warning(
         "Messages came with pins for which there is no room, and are not pinned: %s. Pins may hold %d tokens, half "
         "of the room",
@@ -155,6 +156,6 @@ def _unpinned(context: NodeContext, messages: Sequence[AnyMessage]) -> NodeConte
         context.sizes.most_pinned,
     )
     emit(context.writer, PinsRefusedEvent(message_ids=named, most_tokens=context.sizes.most_pinned))
-    kept = [without_pin_mark(message) if message.id in gone else message for message in context.messages]
-    memory = {} if pins is None else {"memory": {**context.memory, "pins": [one for one in pins if one not in gone]}}
-    return context.with_state(**memory).after({}, kept)
+    forms = {message_id(message): without_pin_mark(message) for message in context.messages if message.id in gone}
+    left = {"pins": [one for one in pins if one not in gone]} if pins else {}
+    return context.after(left).with_view(clip=forms)

@@ -8,19 +8,15 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import handle
-
 from ..config.settings import CompactionSettings
 from ..conversation.message_marks import first_inputs, is_pinned, is_real_user
 from ..events import KeyInformationEvent, emit, log
 from ..gate.invariants import Finding
 from ..selection.selector import Demand, Selection, Selector
-from ..state import EMBEDDED
 from ..summary.fallback_chain import Level
 from ..summary.key_information import KeyContext, KeyInformation, fitted, key_share, ordered, original_request
 from .effects import Effects, either
 from .engine import Call, needs_summary, propose
-from .ledger_io import stored
 from .node_context import NodeContext
 from .summarizer_call import SummaryTimeoutError, abounded, bounded
 
@@ -107,11 +103,11 @@ def key_information(context: NodeContext) -> Effects[dict[str, str]]:
     if not names:
         return {}
     given = KeyContext(
-        state={**_parent(context), **context.state},
+        state=context.state,
         config=context.config,
         settings=context.settings,
         store=context.runtime.store,
-        goal=(yield from _goal(context)) if "goal" in names else "",
+        goal=_goal(context) if "goal" in names else "",
     )
     found: dict[str, str] = {}
     for name in names:
@@ -121,30 +117,15 @@ def key_information(context: NodeContext) -> Effects[dict[str, str]]:
     return found
 
 
-def _parent(context: NodeContext) -> Mapping[str, Any]:
-    """Return the state of the parent graph in which `as_node` runs this graph; empty without a parent."""
-    given = context.config.get("configurable", {}).get(EMBEDDED)
-    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
-
-
-def _goal(context: NodeContext) -> Effects[str]:
-    """Return the user's first input, from messages or archive; else the beginning of it that `memory` holds."""
-    known, pins = context.memory.get("goal"), context.memory.get("pins") or ()
-    if any(is_pinned(message, pins) for message in first_inputs(context.messages)):
+def _goal(context: NodeContext) -> str:
+    """Return the user's first input; on a thread that continues another one, the beginning of that one's input."""
+    known = context.compaction.get("goal")
+    if any(is_pinned(message, context.pins) for message in first_inputs(context.messages)):
         return ""  # the pinned first input stays at the very front, word for word
     if not known:
         return original_request(context.messages)
-    name, thread = context.memory.get("goal_handle"), context.thread_id
-    if name is not None:
-        here = next((m for m in context.messages if is_real_user(m) and handle(stored(context, m)) == name), None)
-        try:
-            archived = yield from context.query(lambda: context.records.recall(thread or "", name))
-        except Exception:  # noqa: BLE001 - the beginning that `memory` keeps will do
-            log.exception("The first input of thread %r could not be read from the archive", thread)
-            archived = None
-        if (first := here or archived) and first.text:
-            return first.text
-    return known
+    said = (message.text for message in context.conversation if is_real_user(message))
+    return next((text for text in said if text.startswith(known)), known)
 
 
 def _collected(context: NodeContext, provider: KeyInformation, given: KeyContext) -> Effects[str]:

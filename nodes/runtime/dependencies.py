@@ -164,9 +164,13 @@ class Dependencies:
     fills_window: bool = False
     """Whether the result may be as large as the window, because no model answers it (`compact_messages`)."""
     embedded: bool = False
-    """Whether the graph was built to run inside a parent graph, as the node that `as_node` makes."""
-    in_memory_by_default: bool = False
-    """Whether the records are in memory because the builder was given neither a database nor a checkpointer."""
+    """Whether the graph was built to run inside a parent graph."""
+    owns_list: bool = False
+    """Whether the state's messages belong to this graph, so that the hidden ones may move to the archive."""
+    check_saver: Callable[[Any], None] | None = None
+    """Function that raises `SettingsError` for a parent's checkpointer whose threads would outlive the records."""
+    channel: str = "compaction"
+    """Name of the channel `compaction` in the state, with which those of the view and of requests begin."""
     now: Callable[[], float] = time
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
@@ -307,8 +311,7 @@ class HasDependencies(Protocol):
     """A node of a compiled graph, or the function inside a node, that tells which dependencies it works with.
 
     The functions that take a graph, such as `history` and `undo`, find its dependencies by this protocol. These
-    implement it: the nodes of this package's graphs, the node that `as_node` makes, and a hook of
-    `CompactionMiddleware`.
+    implement it: the nodes of this package's graphs, and a hook of `CompactionMiddleware`.
     """
 
     def dependencies_with(self, checkpointer: Any) -> Dependencies:

@@ -7,13 +7,12 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
-from ..conversation.bound_history import with_history_changed
 from ..conversation.transcript import message_id
+from ..conversation.view import changed
 from ..errors import SettingsError
 from ..events import Counts, log
 from ..gate.invariants import Finding
 from ..selection.ephemeral_items import outdated
-from ..state import replace
 from . import ledger_io
 from .effects import Effects
 from .engine import applied_to, judge
@@ -68,7 +67,10 @@ def expire(context: NodeContext) -> Effects[Update]:
     if finding:
         return {}
     compaction = {"epoch": context.epoch + 1, "head": key.compaction_id}
-    return {"messages": replace(with_history_changed(after)), "compaction": compaction, "applied": applied}
+    view = changed(
+        context.conversation, context.view, source=key.compaction_id, drop=applied["drop"], clip=applied["clip"]
+    )
+    return {"compaction_view": view, "compaction": compaction}
 
 
 def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:

@@ -5,7 +5,7 @@ The ledger only reports: if a row cannot be written, the error is logged and not
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
@@ -15,7 +15,6 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 
 from ..conversation.clipping import with_recall_handle
 from ..conversation.message_marks import MARK, marks
-from ..conversation.transcript import message_id
 from ..events import log
 from ..state import Draft
 from .effects import Effects
@@ -154,18 +153,6 @@ def recover(context: NodeContext, draft: Draft, outcome: Outcome) -> Effects[Non
 def snapshot(context: NodeContext, key: AttemptKey) -> Effects[list[BaseMessage] | None]:
     """Return the messages that the attempt began with, from SQL."""
     return (yield from context.query(lambda: context.records.snapshot(key)))
-
-
-def originals_of(context: NodeContext, messages: Sequence[AnyMessage]) -> Effects[dict[str, AnyMessage]]:
-    """Return from the archive, by id, the originals of the messages that earlier compactions shortened."""
-    thread = context.thread_id or ""
-    clipped = {message_id(m): marks(m)["handle"] for m in messages if marks(m).get("clipped")}
-    if not clipped:
-        return {}
-    found = yield from context.query(
-        lambda: {name: context.records.recall(thread, handle) for name, handle in clipped.items()}
-    )
-    return {name: cast("AnyMessage", message) for name, message in found.items() if message is not None}
 
 
 def opening_of(context: NodeContext, strategy: str, trigger: str, tokens_before: int) -> Opening:

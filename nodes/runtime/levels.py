@@ -13,7 +13,9 @@ from ..summary.fallback_chain import Level, after_failure, strategy
 from .ledger_io import REFUSAL
 from .node_context import NodeContext
 
-REMEMBERED = 8
+FULL = "full"
+"""Name of the complete summary among the strategies."""
+REMEMBERED = 6
 """Number of attempts that the list `tried` holds."""
 
 
@@ -72,18 +74,38 @@ def attempt_number(context: NodeContext, base_fingerprint: str, level: int) -> i
     return context.attempt_in_epoch(REFUSAL + context.compaction.get("streak", 0) if again else 0)
 
 
-def count_failure(context: NodeContext, base_fingerprint: str, level: int, finding: Finding) -> dict[str, Any]:
-    """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end."""
+def count_failure(
+    context: NodeContext, base_fingerprint: str, level: int, finding: Finding, selected: str = ""
+) -> dict[str, Any]:
+    """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end.
+
+    `selected` names the strategies of the attempt. If the next strategy follows, the level stays, and `failed` names
+    those that have failed.
+    """
+    failed = _failed_strategies(context, selected, finding)
     streak = context.compaction.get("streak", 0) + 1
     known = [*(context.compaction.get("tried") or []), tried(context, base_fingerprint, level)]
     counted: dict[str, Any] = {
         "streak": streak,
-        **at_level(context, after_failure(context.fallback_chain, level, finding)),
+        **at_level(context, level if failed else after_failure(context.fallback_chain, level, finding)),
         "tried": known[-REMEMBERED:],
     }
     if streak >= breaker.COOLDOWN_AFTER:
         counted["cooldown_until"] = context.now() + breaker.COOLDOWN_S
+    if failed or context.compaction.get("failed"):
+        counted["failed"] = failed
     return counted
+
+
+def _failed_strategies(context: NodeContext, selected: str, finding: Finding) -> list[str] | None:
+    """Return the strategies that have failed, if the next one follows in the same turn; else `None`.
+
+    None follows after the complete summary, or if the summarizer does not answer.
+    """
+    is_last = selected in ("", FULL) or finding.kind == "transient"
+    if is_last or not context.settings.policy.next_after_failure or not keeps_everything(context):
+        return None
+    return [*(context.compaction.get("failed") or []), *selected.split(">")]
 
 
 def keeps_everything(context: NodeContext) -> bool:

@@ -1,6 +1,7 @@
 """The context of a node: state, sizes of the model's call, keys of the attempt's rows in SQL, and dependencies."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -8,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.types import Overwrite, StreamWriter
+from langgraph.types import StreamWriter
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
@@ -18,19 +19,30 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 from langgraph_compaction.checkpoint.telemetry import annotate, span
 
-from ..compaction_request import REQUEST, Memory
+from ..compaction_request import READ, REQUEST, request_in
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.lengths import outlines
-from ..conversation.message_marks import MARK, marked_by_us
+from ..conversation.message_marks import MARK
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, system_messages
+from ..conversation.view import NO_VIEW, View, changed, read_view, seen
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
-from ..state import CompactionChannel, CompactionState, Counted, Draft, Route, Usage, merge, with_ids
+from ..state import (
+    CompactionChannel,
+    CompactionState,
+    Counted,
+    Draft,
+    Route,
+    Usage,
+    as_mapping,
+    merge,
+    with_ids,
+)
 from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
@@ -71,37 +83,74 @@ class NodeContext:
         self._origin = origin
 
     @cached_property
-    def messages(self) -> list[AnyMessage]:
-        """The conversation with whole messages and unique ids; `token_check` stores the repaired messages."""
-        return with_ids(self.state["messages"]) if self._messages is None else self._messages
+    def conversation(self) -> list[AnyMessage]:
+        """What was said: the state's messages, each whole and with a unique id."""
+        if (origin := self._origin) and origin.state["messages"] is self.state["messages"]:
+            return origin.conversation
+        return with_ids(self.state["messages"], derived=True)
 
-    @property
+    @cached_property
+    def messages(self) -> list[AnyMessage]:
+        """The messages that the model sees: the conversation in its view."""
+        return seen(self.conversation, self.view) if self._messages is None else self._messages
+
+    @cached_property
+    def view(self) -> View | None:
+        """The channel `compaction_view`; `None` if nothing was compacted."""
+        stored = self.state.get("compaction_view")
+        if (origin := self._origin) is None:
+            return read_view(stored)  # anybody may have written it
+        return origin.view if stored is origin.state.get("compaction_view") else stored
+
+    @cached_property
     def compaction(self) -> CompactionChannel:
         """The channel `compaction`; empty on a thread's first turn."""
         return self.state.get("compaction") or {}
 
-    def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
-        """Return the context with an update of these keys of the channel `compaction`, and of the messages."""
-        compaction = merge(dict(self.compaction), changed)
+    def after(self, update: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
+        """Return the context with these keys of the channel `compaction`, and with other messages in view."""
+        compaction = merge(dict(self.compaction), update)
         return self._with({"compaction": compaction}, self.messages if messages is None else messages)
 
-    def with_state(self, **changed: Any) -> "NodeContext":
+    def with_state(self, **channels: Any) -> "NodeContext":
         """Return the context with these channels of the state replaced."""
-        return self._with(changed, None if "messages" in changed else self.messages)
+        return self._with(channels, None if channels.keys() & {"messages", "compaction_view"} else self.messages)
 
-    def _with(self, changed: dict[str, Any], messages: list[AnyMessage] | None) -> "NodeContext":
-        state = cast("CompactionState", {**self.state, **changed})
+    def with_config(self, config: RunnableConfig) -> "NodeContext":
+        """Return the context with this configuration, whose callbacks belong to a run below the node's."""
+        return NodeContext(self.state, config, self.runtime, self.dependencies, messages=self.messages, origin=self)
+
+    def with_view(
+        self, *, drop: Collection[str] = (), clip: Mapping[str, AnyMessage | None] | None = None
+    ) -> "NodeContext":
+        """Return the context in whose view these messages are hidden, or shown in another form, by their ids."""
+        source = (self.view or NO_VIEW)["source"]
+        view = changed(self.conversation, self.view, source=source, drop=drop, clip=clip)
+        return self.with_state(compaction_view=view)
+
+    @property
+    def given_view(self) -> View | None:
+        """The view with which this node began."""
+        return self.view if self._origin is None else self._origin.given_view
+
+    def _with(self, update: dict[str, Any], messages: list[AnyMessage] | None) -> "NodeContext":
+        state = cast("CompactionState", {**self.state, **update})
         return NodeContext(state, self.config, self.runtime, self.dependencies, messages=messages, origin=self)
 
     @property
-    def memory(self) -> Memory:
-        """The channel `memory`: goal and pins."""
-        return self.state.get("memory") or {}
+    def pins(self) -> tuple[str, ...]:
+        """The ids of messages that are kept verbatim."""
+        return tuple(map(str, self.compaction.get("pins") or ()))
 
     @property
     def request(self) -> dict[str, Any] | None:
         """The `compaction_request` of this run's input."""
-        return cast("dict[str, Any] | None", self.state.get(REQUEST))
+        return cast("dict[str, Any] | None", request_in(self.state))
+
+    @property
+    def request_read(self) -> Update:
+        """The update that clears a `compaction_request`."""
+        return {REQUEST: READ if self.dependencies.embedded or self.namespace else None}
 
     @property
     def draft(self) -> Draft:
@@ -189,13 +238,18 @@ class NodeContext:
         return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=True)
 
     @property
+    def owns_list(self) -> bool:
+        """Whether messages may leave the state: the list is this graph's, which is no node of another one."""
+        return self.dependencies.owns_list and not self.namespace
+
+    @property
     def may_quote_archive(self) -> bool:
         """Whether automatic recall is on and the thread has an archive, because a compaction was committed."""
         return self._quotes_archive and self.epoch > 0
 
     @property
     def _quotes_archive(self) -> bool:
-        return self.settings.quotes_archive and self.thread_id is not None
+        return self.settings.quotes_archive and self.thread_id is not None and not self.dependencies.embedded
 
     @cached_property
     def _system_tokens(self) -> int:
@@ -225,7 +279,7 @@ class NodeContext:
             settings=self.settings,
             sizes=self.sizes_after_commit,
             meter=self.meter,
-            pins=frozenset(self.memory.get("pins") or ()),
+            pins=frozenset(self.pins),
             said=frozenset(self._just_said()),
             redaction=self.dependencies.redaction,
             summary_input=self.dependencies.summary_input,
@@ -237,7 +291,7 @@ class NodeContext:
 
     def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
         """Return the sizes that a compaction at this level must reach if the request has `before` tokens."""
-        return demand(
+        sizes = demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
             before=before,
@@ -250,6 +304,7 @@ class NodeContext:
             extracted=level.is_deterministic,
             words=0 if level.hides else self._words,
         )
+        return replace(sizes, left_out=frozenset(self.compaction.get("failed") or ()))
 
     @cached_property
     def _words(self) -> int:
@@ -258,7 +313,8 @@ class NodeContext:
     def _just_said(self) -> list[str]:
         """Return the answer's id if the turn is over: it counts as pinned, because the caller is about to read it."""
         last = self.messages[-1] if self.messages else None
-        return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
+        is_newest = isinstance(last, AIMessage) and last.id == self.conversation[-1].id  # no hidden command follows
+        return [str(last.id)] if last and is_newest and self.compaction.get("route") == "end" else []
 
     @property
     def _can_recall(self) -> bool:
@@ -427,29 +483,10 @@ def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
     with span(f"compaction.{name}", {"gen_ai.conversation.id": context.thread_id} if context.thread_id else None):
         if context.must_settle:
             yield from blocking(context.dependencies.settle)
-        update = _with_own_marks(context, (yield from body(context)))
+        update = yield from body(context)
         check_step(name, update)
         annotate({"compaction.next_step": (update.get("compaction") or {}).get("step")})
         return update
-
-
-def _with_own_marks(context: NodeContext, update: Update) -> Update:
-    """Return a node's update with the list of the messages that the nodes have marked, if it changes messages."""
-    change = update.get("messages")
-    if change is None or context.thread_id is None:
-        return update
-    if isinstance(change, Overwrite):
-        after: list[AnyMessage] = change.value
-    elif context.ids.isdisjoint([one.id for one in change]):
-        after = [*context.annotated, *change]
-    else:
-        new = {one.id: one for one in change}
-        after = [new.get(one.id, one) for one in context.messages]
-        after += [one for one in change if one.id not in context.ids]
-    own = marked_by_us(after)
-    if own == context.compaction.get("own_marks"):
-        return update
-    return {**update, "compaction": {**(update.get("compaction") or {}), "own_marks": own}}
 
 
 class CompactionNode(Runnable[Any, Any]):
@@ -469,9 +506,10 @@ class CompactionNode(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
         """Run the node asynchronously; if the messages are long, its body runs in a worker thread."""
-        return await arun(self._executed(input, config), off_loop=is_long(input["messages"]))
+        return await arun(self._executed(input, config), off_loop=is_long(as_mapping(input)["messages"]))
 
-    def _executed(self, state: CompactionState, config: RunnableConfig | None) -> Effects[Update]:
+    def _executed(self, given: Any, config: RunnableConfig | None) -> Effects[Update]:
+        state = cast("CompactionState", as_mapping(given))  # the class may be a dataclass or a model of pydantic
         context = NodeContext(state, config or ensure_config(), get_runtime(), self.dependencies)
         return executed(cast("str", self.name), self._body, context)
 

@@ -50,6 +50,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
     draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
     draft["floor"], draft["ceiling"] = chosen.floor, chosen.ceiling
     draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
+    draft["selected"] = chosen.name
     summary = needs_summary(context.settings, chosen, goal)
     draft["strategy"] = strategy(
         context.settings, context.fallback_chain[draft["level"]], chosen.name, summary=summary

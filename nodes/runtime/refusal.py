@@ -1,11 +1,10 @@
-"""Refuse messages that can never be sent: archive them, put a line in the place of each, and answer for the model."""
+"""Refuse messages that can never be sent: show the model a line in the place of each, and answer for the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import RunnableLambda
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
@@ -15,9 +14,8 @@ from ..conversation.tokens import total
 from ..conversation.transcript import Transcript, message_id
 from ..errors import MessageRefusedError
 from ..gate.invariants import Finding
-from ..state import replace
 from .admission import SYSTEM_REFUSED, Admission, pinned_tokens
-from .effects import Effects, either
+from .effects import Effects
 from .finish_attempt import failure, finish_attempt
 from .ledger_io import REFUSAL, note, store
 from .node_context import NodeContext, Update
@@ -65,11 +63,7 @@ def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
         return None
     newest, sizes = context.messages[view.pending_user], context.sizes
     least, why = sizes.fixed + context.meter.scaled(context.counter.message(newest)), "with the fixed part"
-    if (
-        least <= sizes.limit
-        and context.settings.long_input == "keep"
-        and not is_pinned(newest, context.memory.get("pins") or ())
-    ):
+    if least <= sizes.limit and context.settings.long_input == "keep" and not is_pinned(newest, context.pins):
         pinned = pinned_tokens(context)
         least += pinned if pinned <= sizes.most_pinned else 0
         why = "with the fixed part and the pins"
@@ -85,9 +79,9 @@ def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
 
 
 def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Effects[Update]:
-    """Archive refused messages, put one line in the place of each, answer with one that says so, and end the turn.
+    """Archive refused messages, show a line in the place of each, answer with one that says so, and end the turn.
 
-    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
+    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`. Raises the
     error also if the archive cannot be written: the messages then stay in the conversation, and the run can be
     resumed once the database works.
     """
@@ -103,7 +97,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
             f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
             "again, or send a shorter message"
         ) from error
-    lines = {
+    lines: dict[str, AnyMessage] = {
         message_id(message): _line(refusal, message, name, limit)
         for message, name in zip(refusal.messages, names, strict=True)
     }
@@ -112,16 +106,15 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
     if raises and context.dependencies.embedded:
         raise MessageRefusedError(next(iter(lines.values())).text)  # no later node of this graph could raise
     step = "model" if raises else "end"
-    kept: list[AnyMessage] = [lines.get(message_id(item), item) for item in context.messages]
+    answers: list[AnyMessage] = []
     answer = AIMessage(_sentences("A", refusal, ", ".join(names), limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
     size = rest.sizes.fixed + context.meter.scaled(total(context.counter, [*lines.values(), answer]))
     if size <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
-        kept.append(answer)
-        yield from _stream(context, answer)
+        answers.append(answer)
     return {
-        "messages": replace(kept),
+        "messages": answers,
+        "compaction_view": context.with_view(clip=lines).view,
         "compaction": {**common, "step": step, "route": "end", "last": last},
-        "applied": {"drop": [], "clip": lines, "summary": None},
     }
 
 
@@ -141,20 +134,6 @@ def _sentences(article: str, refusal: Refusal, handles: str, limit: int) -> str:
         f"{article} {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in "
         f"the archive under {handles}. Send a shorter one."
     )
-
-
-def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
-    """Make `stream_mode="messages"` show a message of this node, which it does not look for in a replaced list."""
-    shown = {"messages": [message]}
-
-    def show(_: Any) -> dict[str, Any]:
-        return shown
-
-    async def ashow(_: Any) -> dict[str, Any]:
-        return shown
-
-    node = RunnableLambda(show, afunc=ashow, name=context.config.get("metadata", {}).get("langgraph_node"))
-    yield from either(lambda: node.invoke({}, context.config), lambda: node.ainvoke({}, context.config))
 
 
 def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Undo compactions: the state after an undo, and an undo that a run's input requests."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
 
@@ -11,14 +12,16 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )
 
-from ..compaction_request import NO_REQUEST, REQUEST
+from ..compaction_request import CALLS_OPEN, NO_REQUEST
 from ..config.settings import CompactionSettings
-from ..conversation.bound_history import with_history_changed
+from ..conversation.message_marks import is_summary
 from ..conversation.request import Meter
-from ..events import ReleaseEvent, emit, log, replaced_event
+from ..conversation.view import View, redone_view, seen, undone_view
+from ..errors import RequestError
+from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
 from ..selection.selector import Selector
-from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
+from ..state import FOCUS_CHARACTERS, STATE_VERSION
 from ..text.quoting import clip
 from .admission import admitted_with_pins
 from .effects import Effects, querying
@@ -30,43 +33,81 @@ LAST = "last"
 """The name of the last compaction in a request to undo."""
 
 _ENDED = {"step": "end", "route": "end"}
+_STRATEGIES = {"undone": "undo", "redone": "redo"}
 
 
-def undone(before: Before, state: Mapping[str, Any], *, settings: CompactionSettings, meter: Meter) -> dict[str, Any]:
-    """Return the keys of the channel `compaction` after an undo in this state.
+@dataclass(frozen=True, kw_only=True)
+class Undoing:
+    """What an undo, or a redo, makes of a thread."""
 
-    The pins of the restored messages count as admitted: a message that the compaction had shortened has another name
-    in its original form.
+    verdict: Literal["undone", "redone"]
+    compactions: tuple[str, ...]
+    """Ids of the compactions that are undone or done again, oldest first."""
+    head: str | None
+    """Id of the last compaction that the thread then builds on."""
+    view: View
+    messages: list[AnyMessage]
+    """What the model sees then."""
+
+
+def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | None) -> Undoing:
+    """Return what an undo makes of a thread in which this was said, and which has this view.
+
+    Raise `UnknownAttemptError` if messages that the undo would show have moved to the archive.
     """
-    messages, pins = cast("list[AnyMessage]", before.messages), (state.get("memory") or {}).get("pins") or ()
-    selector = Selector.of(messages, settings, meter, frozenset(map(str, pins)))
+    began = cast("list[AnyMessage]", before.messages)
+    there = {message.id for message in conversation}
+    if view and view.get("moved") and any(m.id not in there for m in began if not is_summary(m)):
+        raise UnknownAttemptError(
+            f"compaction {before.undone[0]} cannot be undone: messages that it had in view have moved to the archive "
+            "(messages_in_state, archive()). CompactionThread.transcript(), recall and branch_from still find them"
+        )
+    after = undone_view(conversation, view, began, source=before.head or "")
+    messages = seen(conversation, after)
+    return Undoing(verdict="undone", compactions=before.undone, head=before.head, view=after, messages=messages)
+
+
+def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collection[str]) -> Undoing:
+    """Return what a redo makes of a thread; raise `UnknownAttemptError` if there is nothing to redo."""
+    after = redone_view(conversation, view, pins)
+    if after is None:
+        raise UnknownAttemptError("there is nothing to redo: no compaction was undone since the last one")
+    head, messages = after["source"], seen(conversation, after)
+    return Undoing(verdict="redone", compactions=(head,), head=head, view=after, messages=messages)
+
+
+def channel_after(
+    done: Undoing, state: Mapping[str, Any], *, settings: CompactionSettings, meter: Meter
+) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` after an undo or a redo in this state.
+
+    The pins of messages that are seen again count as admitted: a message that the compaction had shortened has
+    another name in its original form.
+    """
+    known = state.get("compaction") or {}
+    selector = Selector.of(done.messages, settings, meter, frozenset(map(str, known.get("pins") or ())))
     return {
         "v": STATE_VERSION,
         **_ENDED,
         "trigger": "",
         "draft": None,
-        "pending": None,
         "usage": None,
         "streak": 0,
         "level": 0,
         "tried": [],
         "unproven": False,
-        "held": True,
-        "head": before.head,
-        "last": last_of(verdict="undone", id=before.undone[0]),
-        "admitted": admitted_with_pins(state.get("compaction") or {}, selector),
+        "held": done.verdict == "undone",
+        "head": done.head,
+        "last": last_of(verdict=done.verdict, id=done.compactions[0]),
+        "admitted": admitted_with_pins(known, selector),
     }
 
 
-def messages_after(before: Before) -> list[AnyMessage]:
-    """Return the messages after an undo: with another history than the requests had between compaction and undo."""
-    return with_history_changed(cast("list[AnyMessage]", before.messages))
-
-
-def over_limit(before: Before, tokens: int, limit: int) -> str:
+def over_limit(done: Undoing, tokens: int, limit: int) -> str:
     """Return why an undo needs `force`: the request, of `tokens` tokens, would then exceed the limit."""
     return (
-        f"with compaction {before.undone[0]} undone the request would hold {tokens} tokens and the limit is {limit}: "
+        f"with compaction {done.compactions[0]} undone the request would hold {tokens} tokens and the limit is "
+        f"{limit}: "
         "the next turn would compact again at once"
     )
 
@@ -75,49 +116,56 @@ def tell_ledger(
     records: CompactionRecords,
     thread: str,
     state: Mapping[str, Any],
-    before: Before,
+    done: Undoing,
     *,
     meter: Meter,
     after: int,
     now: float,
+    checkpoint_id: str | None,
     namespace: str = "",
 ) -> None:
-    """Write a ledger row for an undo. `after` is the size of the request after the undo, measured with `meter`.
+    """Write a ledger row for an undo or a redo; `after` is the size of the request after it, measured with `meter`.
 
-    The rows of the undone compactions stay, because a fork may need these rows.
+    The rows of the undone compactions stay, because a fork or a redo may need these rows.
     """
-    compaction, messages = state["compaction"], state["messages"]
-    key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
-    outcome = Outcome(verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=after)
+    compaction, messages, strategy = state["compaction"], state["messages"], _STRATEGIES[done.verdict]
+    name = f"{strategy} {compaction.get('head')} {checkpoint_id} {fingerprint_all(messages)}"
+    key = AttemptKey(thread, namespace, name, 0, 0)
+    outcome = Outcome(verdict=done.verdict, now=now, detail=", ".join(done.compactions), tokens_after=after)
     records.note(
         key,
         outcome,
         parent_id=compaction.get("head"),
-        checkpoint_id=None,
+        checkpoint_id=checkpoint_id,
         epoch=compaction.get("epoch", 0),
         trigger="manual",
-        strategy="undo",
+        strategy=strategy,
         tokens_before=meter.request(messages),
         counter=meter.counter.name,
     )
 
 
 def is_undo(request: Mapping[str, Any]) -> bool:
-    """Whether this is a request to undo, or (`release`) to allow automatic compactions again after an undo."""
-    return "undo" in request or "release" in request
+    """Whether this is a request to undo or redo, or (`release`) to allow automatic compactions after an undo."""
+    return not request.keys().isdisjoint(("undo", "redo", "release"))
 
 
 def reject_request(context: NodeContext, fault: str) -> Update:
-    """Clear an invalid request and end the run; the node `model` raises the error, so that this update is kept."""
+    """Clear an invalid request and end the run; the node `model` raises the error, so that this update is kept.
+
+    Raises `RequestError` itself in a parent graph, which would go on without the answers that its tools wait for.
+    """
+    if fault == CALLS_OPEN and context.dependencies.embedded:
+        raise RequestError(fault)
     log.warning("%s", fault)
     newest = context.messages[-1].id if context.messages else None
     last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS), message_id=newest)
     step = "end" if context.dependencies.embedded else "model"
-    return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
+    return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, **context.request_read}
 
 
 def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
-    """Return the update for a request to undo, or to release; the turn then ends without a call of the model.
+    """Return the update for a request to undo, redo or release; the turn then ends without a call of the model.
 
     If nothing can be undone, the conversation stays unchanged, and `compaction["last"]` and an event say why.
     """
@@ -129,12 +177,12 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
         last = _finished(context, found)
         return {"compaction": {**_ENDED, "last": last}}
     yield from abandon(context)
-    key, size, left = found.undone[0], context.meter.request(context.messages), _tokens(context, found)
+    key, size, left = found.compactions[0], context.meter.request(context.messages), _tokens(context, found)
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
-    finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
-    emit(context.writer, replaced_event(len(found.messages)))
-    channel = undone(found, context.state, settings=context.settings, meter=context.meter)
-    return {"messages": replace(messages_after(found)), "compaction": channel}
+    strategy = _STRATEGIES[found.verdict]
+    finish_attempt(context, found.verdict, strategy=strategy, before=size, after=left, compaction_id=key)
+    channel = channel_after(found, context.state, settings=context.settings, meter=context.meter)
+    return {"compaction_view": found.view, "compaction": channel}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
@@ -146,26 +194,31 @@ def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
     return {**last, **last_of(detail=detail)}
 
 
-def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:
-    """Return the messages and compactions of the undo, or the reason why nothing is undone."""
+def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing | Finding]:
+    """Return the messages and compactions of the undo or redo, or the reason why nothing changes."""
     if (hindrance := _hindrance(context)) is not None:
         return hindrance
-    wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
-    records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
     try:
-        found = yield from querying(
-            records, lambda: records.before(thread, context.messages, head=head, compaction_id=name)
-        )
+        found = yield from _asked_for(context, request)
     except UnknownAttemptError as error:
-        return Finding("noop", "nothing_to_undo", str(error))
+        return Finding("noop", "nothing_to_redo" if "redo" in request else "nothing_to_undo", str(error))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "undo")
     tokens, limit = _tokens(context, found), context.sizes.limit
-    if tokens > limit and not request.get("force"):
+    if tokens > limit and "redo" not in request and not request.get("force"):
         return Finding(
             "noop", "over_limit", f'{over_limit(found, tokens, limit)}. "force": true undoes it all the same'
         )
     return found
+
+
+def _asked_for(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing]:
+    if "redo" in request:
+        return redoing(context.conversation, context.view, context.pins)
+    wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
+    records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
+    before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=name))
+    return undoing(before, context.conversation, context.view)
 
 
 def _hindrance(context: NodeContext) -> Finding | None:
@@ -180,18 +233,19 @@ def _hindrance(context: NodeContext) -> Finding | None:
     return None
 
 
-def _tokens(context: NodeContext, before: Before) -> int:
-    return context.meter.request(cast("list[AnyMessage]", before.messages))
+def _tokens(context: NodeContext, found: Undoing) -> int:
+    return context.meter.request(found.messages)
 
 
-def _tell_ledger(context: NodeContext, before: Before, after: int) -> None:
+def _tell_ledger(context: NodeContext, done: Undoing, after: int) -> None:
     tell_ledger(
         context.dependencies.records,
         str(context.thread_id),
         {"compaction": context.compaction, "messages": context.messages},
-        before,
+        done,
         meter=context.meter,
         after=after,
         now=context.now(),
+        checkpoint_id=context.checkpoint_id,
         namespace=context.namespace,
     )

@@ -54,6 +54,8 @@ class Demand:
     step_notice: int = 0
     """Tokens of the line that the summary's message additionally needs if it replaces a tool block that the model has
     not read."""
+    left_out: frozenset[str] = frozenset()
+    """Names of strategies that are not asked, because a summary of what they chose has just failed."""
     at_last: "Demand | None" = None
     """If `must_fit`, the sizes that the result has to reach on the last level; `None` on the last level itself."""
 

@@ -69,6 +69,8 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
     named = deque(() if demand.summarize_all else selector.settings.policy.strategies)
     while named:
         name, latest = named.popleft(), None
+        if name in demand.left_out:
+            continue
         for choice in _on_the_rest(selector, before.drop, strategies[name], demand):
             latest = _after(before, choice, name)
             yield latest

@@ -109,6 +109,24 @@ def test_more_than_seven_hundred_events_fire_and_system_messages_count(
 
 
 @tool
+def look(shed: int) -> str:
+    """Look into a shed."""
+    return f"Shed {shed} is dry."
+
+
+@pytest.mark.requirement("S3.14", "S3.26")
+def test_seven_hundred_events_are_reached_within_one_run(answered: Answered) -> None:
+    """By 350 calls of a tool after one input, without another limit of steps."""
+    model = gpt("gpt-4o")
+    looks = [calls(("look", {"shed": n}), start=n + 1) for n in range(352)]
+    sent = answered(model, *looks, "All are dry.", summary=TOLD)
+    agent = defended(model, [look], summarizer=None)
+    agent.invoke({"messages": [QUESTION]}, CONFIG)
+    assert [(row.trigger, row.verdict) for row in ledger(agent)] == [("events", "committed")]
+    assert (len(sent), values(agent)["messages"][-1].text) == (353, "All are dry.")
+
+
+@tool
 def read_log(shed: int) -> str:
     """Read the log of a shed."""
     return f"Shed {shed}. " + text(4_000)

@@ -299,8 +299,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             gpt("gpt-4o"),
             "progressive",
             {"messages": begun, "todos": TODOS},
-            {"messages": [*more, HumanMessage("/compact keep the crates", id="command")]},
-            {"messages": "Sum it up."},
+            {"messages": [*more[:6], HumanMessage("/compact keep the crates", id="command")]},
+            {"messages": [*more[6:], HumanMessage("Sum it up.")]},
             {"messages": "Thank you."},
             replies=["At nine.", "As you wish. <!!!SUMMARY!!!>", "You are welcome."],
             summary=[usage(AIMessage(text), 45_000, 30) for text in (PART, FIRST, SECOND, THIRD)],
@@ -375,12 +375,12 @@ def test_tasks_and_changes_are_told_and_the_prompt_stays(work: Story) -> None:
 
 @pytest.mark.requirement("S2.5", "S2.20")
 def test_a_command_in_the_input_compacts_without_a_call(work: Story) -> None:
-    """The words behind it are shown to the summarizer; the newest nine stay, the command does not."""
+    """It is the complete summary, and the words behind it are shown to the summarizer; the command is not kept."""
     row = ledger(work.agent)[1]
-    assert (row.trigger, row.strategy) == ("command", "progressive/sliding_window+model")
+    assert (row.trigger, row.strategy) == ("command", "progressive/full+model")
     assert "keep the crates" in asked_by(work, 2)
-    assert roles(work.sent[1][2:]) == "auauauaua" + "u"
-    assert [ids(work.sent[1], name)[0] for name in ("crate-", "shed-")] == ["crate-2", "shed-1"]
+    assert roles(work.sent[1][2:]) == "uauaua" + "u"
+    assert [ids(work.sent[1], name)[0] for name in ("crate-", "shed-")] == ["crate-3", "shed-3"]
 
 
 @pytest.mark.requirement("S2.4", "S2.29", "S2.32")
@@ -647,21 +647,45 @@ def test_exactly_a_quarter_left_does_not_fire_and_one_token_less_does(answered: 
 
 
 @pytest.mark.requirement("S2.54")
-def test_a_failed_summary_neither_ends_the_turn_nor_is_repeated() -> None:
-    """The turn is answered on the whole conversation; the next one takes another way."""
+def test_a_failed_summary_does_not_end_the_turn() -> None:
+    """Where even the complete summary fails, the turn is answered on the whole conversation; then the cool-down."""
     given = {"messages": [*said(45, 60), QUESTION]}
+    told = story(gpt("gpt-4o"), "progressive", given, {"messages": "And then?"}, replies=["At nine."], summary="")
+    assert [len(request) for request in told.sent] == [91, 93]
+    *tried, last = [(row.verdict, row.strategy) for row in ledger(told.agent)]
+    assert {verdict for verdict, _ in tried} == {"rejected_empty"}
+    assert [tried[0][1], tried[-1][1]] == ["progressive/sliding_window+model", "progressive/full+model"]
+    assert last[0] == "deferred_cooldown"
+
+
+@pytest.mark.requirement("S2.8", "S2.54")
+@pytest.mark.parametrize(
+    ("preset", "order"),
+    [
+        ("progressive", ["sliding_window", "key_events", "incremental", "importance", "full"]),
+        ("progressive_chart", ["key_events", "importance", "incremental", "sliding_window", "full"]),
+    ],
+)
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_where_the_summary_of_a_strategy_fails_the_next_one_follows(
+    preset: str, order: list[str], failing: int
+) -> None:
+    """In the same turn: those of the task first, then the others of the four, at last the complete summary.
+
+    Each is asked for three times, and so is each of two chunks.
+    """
+    talk, chunks = task("code"), "incremental" in order[:failing]
     told = story(
         gpt("gpt-4o"),
-        "progressive",
-        given,
-        {"messages": "And then?"},
+        preset,
+        {"messages": [*talk, QUESTION]},
         replies=["At nine."],
-        summary="",
+        summary=[*[""] * 3 * (failing + chunks), PART],
     )
-    assert [len(request) for request in told.sent] == [91, 1 + 9 + 1]
-    first, *_, last = ledger(told.agent)
-    assert (first.verdict, first.strategy) == ("rejected_empty", "progressive/sliding_window+model")
-    assert (last.verdict, last.strategy) == ("degraded_deterministic", "progressive/sliding_window+digest")
+    rows = ledger(told.agent)
+    assert [row.strategy for row in rows] == [f"{preset}/{name}+model" for name in order[: failing + 1]]
+    assert [row.verdict for row in rows] == ["rejected_empty"] * failing + ["committed"]
+    assert len(told.sent[0]) < len(talk)
 
 
 @pytest.mark.requirement("S2.61", "S2.62")

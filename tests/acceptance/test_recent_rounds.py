@@ -89,7 +89,7 @@ def at_eighty_thousand(answered: Answered, rounds: int = ROUNDS, file: str = SEE
 
 @pytest.mark.requirement("S4.24", "S4.29")
 def test_after_a_refusal_the_whole_conversation_is_sent(answered: Answered) -> None:
-    """The preset asks; on a no nothing is summarized, and the state is the same to the byte."""
+    """The preset asks; on a no nothing is summarized, and what the model is given is the same to the byte."""
     agent, sent = at_eighty_thousand(answered)
     agent.invoke(Command(resume=False), CONFIG)
     assert sent.summaries == []

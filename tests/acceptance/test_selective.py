@@ -164,16 +164,20 @@ def test_a_result_is_shortened_alone_where_no_model_has_to_write(given: Any, ans
     assert ledger(agent)[0].verdict == "committed"
 
 
-@pytest.mark.requirement("S0.51")
-def test_a_failed_summary_of_a_shortened_result_ends_with_the_digest(answered: Answered) -> None:
-    """The result is shortened all the same, without a summary."""
+@pytest.mark.requirement("S0.51", "S0.25")
+@pytest.mark.parametrize("then", ["nothing", "digest"])
+def test_after_a_failed_summary_a_result_is_only_shortened_where_the_digest_may_follow(
+    answered: Answered, then: str
+) -> None:
+    """By default the whole result is sent again; with `digest` it is shortened all the same, without a summary."""
     model = gpt("gpt-4o")
     sent = answered(model, summary="")
-    agent = agent_of(model, "selective", summarizer=None)
+    agent = agent_of(model, "selective", summarizer=None, on_summary_failure=then)
     agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
     agent.invoke({"messages": "And then?"}, CONFIG)
     assert ledger(agent)[0].verdict == "rejected_empty"
-    assert ledger(agent)[-1].verdict == "degraded_deterministic"
+    assert (ledger(agent)[-1].verdict == "degraded_deterministic") == (then == "digest")
+    assert (frozen(sent[-1][: len(LARGE)]) == frozen(LARGE)) == (then == "nothing")
     assert not any(map(is_summary, sent[-1]))
 
 
@@ -265,7 +269,7 @@ def test_a_model_that_writes_no_summary_changes_nothing(
     caplog.set_level(logging.INFO, "langgraph_compaction")
     model = real()
     sent = answered(model, "At nine.", summary="")
-    agent = agent_of(model, "selective", summarizer=None, on_summary_failure="nothing")
+    agent = agent_of(model, "selective", summarizer=None)
     agent.invoke({"messages": LOGS}, CONFIG)
     assert [(row.trigger, row.verdict, row.reason) for row in ledger(agent)] == [
         ("precheck", "rejected_empty", "empty_summary"),
@@ -279,7 +283,10 @@ def test_a_model_that_writes_no_summary_changes_nothing(
         assert words_of_the_document in logged
 
 
-@pytest.mark.requirement("S0.22", "S0.24", "S0.28")
+CUT = {"finish_reason": "length"}
+
+
+@pytest.mark.requirement("S0.22", "S0.24", "S0.25", "S0.28")
 @pytest.mark.parametrize(
     ("reply", "verdict", "reason", "calls"),
     [
@@ -287,6 +294,8 @@ def test_a_model_that_writes_no_summary_changes_nothing(
         ("Happy to help with anything else!", "rejected_not_a_summary", "nothing_covered", 1),
         ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
         (AIMessage([{"type": "thinking", "thinking": "Ferries."}]), "rejected_empty", "thinking_only_no_content", 3),
+        (AIMessage("", response_metadata=CUT), "rejected_empty", "max_tokens_no_content", 3),
+        (AIMessage("<summary>The ferry", response_metadata=CUT), "rejected_truncated", "max_tokens_truncated", 3),
     ],
 )
 def test_what_is_no_summary_is_rolled_back_with_its_reason(
@@ -331,13 +340,7 @@ def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(
     caplog.set_level(logging.INFO, "langgraph_compaction")
     model, clock = gpt("gpt-4o"), Clock()
     sent = answered(model, "At nine.", summary="")
-    agent = agent_of(
-        model,
-        "selective",
-        summarizer=None,
-        on_summary_failure="nothing",
-        now=clock,
-    )
+    agent = agent_of(model, "selective", summarizer=None, now=clock)
     agent.invoke({"messages": LOGS}, CONFIG)
     asked = len(sent.summaries)
     clock.time += 7.9
@@ -405,7 +408,7 @@ def test_first_is_chosen_then_summarized_and_at_last_committed(summary: str, *, 
 
 @pytest.mark.requirement("S0.20", "S0.21")
 def test_a_choice_that_raises_is_rolled_back_to_what_was_stored_before_it(answered: Answered) -> None:
-    """The attempt's snapshot is the whole conversation, and the state is the same to the byte."""
+    """The attempt's snapshot is the whole conversation, and what the model is given is the same to the byte."""
     model = gpt("gpt-4o")
     sent = answered(model, "At nine.")
 
@@ -452,8 +455,7 @@ def test_an_empty_reply_may_change_nothing_below_the_limit(answered: Answered, o
     """It is rolled back and starts the cool-down; over the limit the digest follows."""
     model, clock = gpt("gpt-4o"), Clock()
     sent = answered(model, "At nine.", summary="")
-    given = {"on_summary_failure": "nothing", "now": clock}
-    agent = agent_of(model, "selective", summarizer=None, **given)
+    agent = agent_of(model, "selective", summarizer=None, now=clock)
     more = [HumanMessage(words(6_000), id="more"), AIMessage("Noted.")] if over else []
     agent.invoke({"messages": [*more, *LOGS]}, CONFIG)
     assert ledger(agent)[0].verdict == "rejected_empty"

@@ -67,7 +67,7 @@ def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str
 
 
 RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {
-    "undo": lambda records, head: records.before("talk", [HumanMessage("x", id="1")], head=head),
+    "undo": lambda records, head: records.before("talk", head=head),
     "show": lambda records, head: records.line("talk", head),
     "transcript": lambda records, head: records.transcript("talk", "", [HumanMessage("x", id="1")], head=head),
 }

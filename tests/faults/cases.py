@@ -38,10 +38,9 @@ SUMMARIES: dict[str, Any] = {
 """Possible answers of a summarizer."""
 RECORDS = (
     *("begin", "commit", "close", "note", "record_summary"),
-    *("find_summary", "recall", "abandon_open", "archive"),
-    *("snapshot",) * 6,
+    *("find_summary", "recall", "abandon_open", "archive", "snapshot"),
 )
-"""Reads and writes of SQL that may fail; a failing read of a snapshot shows rarely, so it is drawn more often."""
+"""Reads and writes of SQL that may fail."""
 CALLS = ("put", "put_writes", "get_tuple")
 """Calls of the checkpointer that may fail."""
 Faults = dict[tuple[str, bool], frozenset[int]]

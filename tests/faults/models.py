@@ -47,8 +47,8 @@ async def rejected(go: Drive, reply: Any, verdict: str, reason: str, given: Any 
 
 @scenario("F1", "the summarizer raises every time")
 async def dead_summarizer(go: Drive) -> None:
-    """Five turns give five answers; a failed attempt costs three calls, and the digest replaces its summary."""
-    stage = Stage(go, ["ok"], [BAD_REPLIES["transient error"]])
+    """Each turn is answered; a failed attempt costs three calls, and with `digest` one replaces its summary."""
+    stage = Stage(go, ["ok"], [BAD_REPLIES["transient error"]], {"on_summary_failure": "digest"})
     spoken = [HumanMessage(f"order-{n} {filler(150, f'turn{n}-')}", id=f"user-{n}") for n in range(8)]
     for message in spoken:
         await stage.turn({"messages": [message]})
@@ -190,7 +190,7 @@ async def fixed_point(go: Drive) -> None:
         words = [word for word in texts(messages).split() if word.startswith("turn")]
         return f"<summary>The user said {' '.join(dict.fromkeys(words))}</summary>"
 
-    stage = Stage(go, ["ok"], [hoarding], {"facts_beside_summary": False})
+    stage = Stage(go, ["ok"], [hoarding], {"facts_beside_summary": False, "on_summary_failure": "digest"})
     for number in range(10):
         await stage.turn(said(filler(150, f"turn{number}-"), f"u{number}"))
     grown = ["rejected_insufficient", "degraded_deterministic"]

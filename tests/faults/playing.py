@@ -20,7 +20,6 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlch
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, RequestError
-from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
 from tests.faults.cases import (
@@ -34,7 +33,7 @@ from tests.faults.cases import (
     Writer,
 )
 from tests.faults.minimum import least, pinned_words, waits
-from tests.faults.onlooker import Onlooker, messages_of
+from tests.faults.onlooker import Onlooker
 from tests.graph.harness import WORDS, Clock, agent, filler, reading
 from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
@@ -77,8 +76,6 @@ def play(case: Case, tally: Counter[str], database: Database | None = None) -> l
     stage.check_records()
     tally["committed"] += stage.onlooker.committed
     tally["rolled back"] += stage.onlooker.rolled_back
-    tally["restored"] += stage.restored
-    tally["put off"] += stage.put_off
     tally.update({f"fault: {name}": count for name, count in (stage.failed + stage.unsaved).items()})
     tally.update(f"fault: summarizer: {name}" for name in stage.summaries_given if name not in ("good", "long"))
     tally.update(f"fault: model: {name}" for name in stage.answers_given if name in ("broken", "overflow"))
@@ -131,7 +128,7 @@ class Stage:
         self.acknowledged: set[str] = set()
         """Ids of the inputs whose runs have returned."""
         self.longest = 0
-        self.restored = self.put_off = self.changed = 0
+        self.changed = 0
         self.written = False
 
     def _unreliable(self, saver: Any) -> Any:
@@ -162,7 +159,7 @@ class Stage:
             check_request(received)  # type: ignore[arg-type] # any messages
         except AssertionError as error:
             self.defects.append(f"request: {error}")
-        sent, messages = texts(received), messages_of(self.onlooker.state)
+        sent, messages = texts(received), self.shown
         for pin in self.pins:
             self._expect(pin in sent, f"the pinned words {pin} were not sent")
         if (newest := unanswered(messages)) is not None:
@@ -181,7 +178,7 @@ class Stage:
     def turn(self, number: int, turn: NodeContext) -> str:
         """Play one turn; return how it ended."""
         self.clock.time += turn.seconds
-        if turn.before and (messages := messages_of(self.onlooker.state)):
+        if turn.before and (messages := self._values().get("messages")):
             self._write(turn.before, messages)
         self.replies, self.given = iter(turn.replies), []
         left_open = (self.onlooker.state.get("compaction") or {}).get("draft")
@@ -194,6 +191,8 @@ class Stage:
                 return self._unsaved(error)
             self._look(self._values())
             ending = self._excused(error)
+            if ending == "RequestError" and number == 0:  # the request that brought the pins was refused
+                self.onlooker.given_pins = ()
         else:
             self.acknowledged |= {message.id for message in given["messages"]}
             ending = self._ended(turn, left_open)
@@ -212,9 +211,15 @@ class Stage:
         found = self.graph.checkpointer.get_tuple(self.config)
         state: State = {"messages": [], **(found.checkpoint["channel_values"] if found else {})}
         self.onlooker.accept(state)
-        self.pins = pinned_words(messages_of(state))
+        self.pins = pinned_words(self.shown)
         known = (state.get("compaction") or {}).get("calibration") or {}
         self.scale = min(self.scale, known.get("scripted", min(1.0, self.scale)))
+
+    @property
+    def shown(self) -> list[AnyMessage]:
+        """The messages that the model sees."""
+        messages: list[AnyMessage] = self.onlooker.state["messages"]
+        return messages
 
     def _values(self) -> State:
         state: State = self.graph.get_state(self.config).values
@@ -223,12 +228,12 @@ class Stage:
     def _input(self, number: int, turn: NodeContext) -> State:
         history = self.case.history if number == 0 else []
         if turn.kind == "compact":
-            return {"messages": history, "compaction_request": {"focus": None}, **self._memory(number)}
+            return {"messages": history, "compaction_request": {"focus": None, **self._taken_over(number)}}
         pin = f"<Pin>KEEP-{number}</Pin> " if turn.kind == "pin" else ""
         said = HumanMessage(f"{pin}{filler(turn.words, f'turn{number}-')} {NEEDLE}", id=f"turn-{number}")
-        return {"messages": [*history, said], **self._memory(number)}
+        return {"messages": [*history, said], "compaction_request": self._taken_over(number) or None}
 
-    def _memory(self, number: int) -> State:
+    def _taken_over(self, number: int) -> State:
         return {"memory": {"pins": sorted(self.case.pins)}} if number == 0 else {}
 
     def _run(self, given: Any, turn: NodeContext) -> None:
@@ -253,7 +258,7 @@ class Stage:
                 continue
             assert turn.during
             self.paused, given = True, None
-            self._write(turn.during, messages_of(waiting.values))
+            self._write(turn.during, waiting.values["messages"])
 
     async def _watch(self, states: AsyncIterator[State]) -> None:
         async for state in states:
@@ -261,29 +266,23 @@ class Stage:
 
     def _look(self, state: State) -> None:
         self.steps += 1
-        messages, last = messages_of(state), (state.get("compaction") or {}).get("last") or {}
-        self.longest = max(self.longest, len(messages))
+        self.longest = max(self.longest, len(state.get("messages", ())))
         if "__interrupt__" in state:
             return
-        left = (state.get("compaction") or {}).get("draft") or {}
-        self.put_off += bool(left.get("unrestored") and str(last.get("reason")).startswith("restore:"))
-        if last.get("restored") and (self.onlooker.state.get("compaction") or {}).get("draft"):
-            self.restored += 1
         self.onlooker(state)
-        found = pinned_words(messages)
+        found, last = pinned_words(self.shown), (state.get("compaction") or {}).get("last") or {}
         self.pins = found if last.get("verdict") == "refused" else self.pins | found
 
     def _write(self, writer: Writer, messages: list[AnyMessage]) -> None:
         self.written = True
         self.changed += 1
         self.graph.update_state(self.config, {"messages": Overwrite(writer.written(messages))})
-        state = self._values()
-        self.onlooker.accept(state)
-        self.pins = pinned_words(messages_of(state))
+        self.onlooker.accept(self._values())
+        self.pins = pinned_words(self.shown)
 
     def _excused(self, error: Exception) -> str:
         """Return the name of an error that may end a turn here; any other error is a defect."""
-        messages = messages_of(self.onlooker.state)
+        messages = self.shown
         system = total(WORDS, [m for m in messages if isinstance(m, SystemMessage)])
         excused = {
             "RuntimeError": error is MODEL_ERROR,
@@ -292,16 +291,11 @@ class Stage:
             "MessageRefusedError": isinstance(error, MessageRefusedError)
             and (self.case.settings.on_refusal == "raise" or self.failed["archive"] or self.case.redact == "failing"),
             "RequestError": isinstance(error, RequestError) and waits(messages),
-            "DiskFullError": isinstance(error, DiskFullError) and self.failed["recall"] and self._unproven(messages),
             "ContextExhaustedError": isinstance(error, ContextExhaustedError) and self._exhausted(messages),
         }
         name = type(error).__name__
         self._expect(excused.get(name), f"ended with {name}: {error}")
         return name
-
-    def _unproven(self, messages: list[AnyMessage]) -> bool:
-        """Whether messages have marks of which only the archive tells whether a compaction wrote them."""
-        return not set(marked_by_us(messages)) <= {*self.onlooker.state["compaction"].get("own_marks", ())}
 
     def _exhausted(self, messages: list[AnyMessage]) -> bool:
         """Whether the protected messages do not fit, or provider or broken records make it impossible."""
@@ -315,11 +309,8 @@ class Stage:
         )
 
     def _ended(self, turn: NodeContext, left_open: Any) -> str:
-        state = self.onlooker.state
-        channel, messages = state["compaction"], messages_of(state)
-        draft = channel.get("draft")
-        unread = self.failed["snapshot"] and (draft or {}).get("unrestored")
-        self._expect(not draft or left_open or unread, "the turn ended with an open draft")
+        channel, messages = self.onlooker.state["compaction"], self.shown
+        self._expect(not channel.get("draft") or left_open, "the turn ended with an open draft")
         if turn.kind == "compact" and not self.given:
             return "compacted"
         newest = next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
@@ -363,7 +354,7 @@ class Stage:
         self._expect(
             self.failed or self.unsaved or opened or all(row.verdict for row in rows), "an attempt is still open"
         )
-        if not self.written and messages_of(self.onlooker.state):
+        if not self.written and self.shown:
             whole = {message.id for message in CompactionThread(self.graph, self.config).transcript()}
             gone = self.acknowledged - whole
             self._expect(not gone, f"acknowledged, and not in the transcript: {sorted(gone)}")

@@ -9,8 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.testing import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -22,7 +22,6 @@ from tests.graph.harness import (
     ledger,
     reading,
     standing,
-    values,
     verdicts,
 )
 from tests.invariants import check_request, is_summary
@@ -64,8 +63,8 @@ class Stage:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The thread's messages."""
-        return cast("list[AnyMessage]", values(self.graph)["messages"])
+        """The thread's messages, as the model sees them."""
+        return messages_in_view(self.graph.get_state(CONFIG).values)
 
     @property
     def standing(self) -> dict[str, Any]:
@@ -97,8 +96,8 @@ class Stage:
         """Assert what the model received, the state, the ledger and the events.
 
         `expected` are the ledger's verdicts; the events tell the same, but for what was put off, unless `told` says
-        otherwise (the stream of a run that raised is lost). `said` are messages that must stand in the transcript
-        byte for byte, `holds` texts that the newest request must hold.
+        otherwise (the stream of a run that raised is lost). `said` are messages that must stand in the state byte for
+        byte, `holds` texts that the newest request must hold.
         """
         for request in self.model.received:
             check_request(cast("list[AnyMessage]", request))
@@ -117,7 +116,7 @@ class Stage:
         assert sum(map(is_summary, self.messages)) <= 1
         assert self.standing.get("draft") is None
         check_request(render(self.messages))
-        whole = {message.id: message for message in CompactionThread(self.graph, CONFIG).transcript()}
+        whole = {message.id: message for message in self.graph.get_state(CONFIG).values["messages"]}
         for message in said:
             assert whole.get(message.id) == message, f"{message.id} is lost or changed"
 

@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.state import messages_in_view
 from tests.fakes import ScriptedModel, clock_of, usage
 from tests.settings import settings, taken
 
@@ -183,9 +184,9 @@ def tool_block(number: int, words: int, name: str = "read") -> list[AnyMessage]:
 
 
 def values(graph: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
-    """The thread's state."""
+    """The thread's state, with the messages that the model sees."""
     found: dict[str, Any] = graph.get_state(config or CONFIG).values
-    return found
+    return {**found, "messages": messages_in_view(found)} if "messages" in found else found
 
 
 def standing(graph: Any, config: RunnableConfig | None = None) -> dict[str, Any]:

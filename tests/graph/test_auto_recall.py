@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, WORDS, Asynchronous, Drive, agent, filler, rounds, said, values
+from tests.graph.harness import CONFIG, WORDS, Asynchronous, Drive, agent, filler, rounds, said, standing, values
 from tests.graph.middleware import agents
 
 WINDOW = {"context_window": 128_000}
@@ -142,7 +142,7 @@ async def test_hostile_text_stays_quoted(go: Drive) -> None:
     call = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "h"}], id="call")
     model = ScriptedModel()
     graph = compacted(model, call, hostile, triggers=({"kind": "marker"}, {"kind": "command"}))
-    before = values(graph)["memory"], values(graph)["compaction"]["epoch"]
+    before = standing(graph)
     await go.invoke(graph, said("What did it delete, ignore, title or stop, and who is the user?"))
     (quotation,) = quoted(model.received[-1])
     inside = quotation.text.removeprefix(OPENING).removesuffix(CLOSING)
@@ -151,7 +151,7 @@ async def test_hostile_text_stays_quoted(go: Drive) -> None:
     assert re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028]", inside) is None
     assert all(re.match(r"> |\[[0-9a-f]{12} (human|ai|tool)\b", line) for line in inside.strip().splitlines())
     assert next(line for line in inside.splitlines() if "I am the user" in line).startswith("> ")
-    assert (values(graph)["memory"], values(graph)["compaction"]["epoch"]) == before
+    assert all(standing(graph).get(key) == before.get(key) for key in ("goal", "pins", "epoch"))
 
 
 def test_a_quotation_comes_out_of_the_same_window() -> None:

@@ -26,6 +26,14 @@ from tests.graph.harness import (
     verdicts,
 )
 
+APPROVED = {"decisions": [{"type": "approve"}]}
+
+
+def edited(**arguments: str) -> dict[str, Any]:
+    """The answer of a person who approves with other arguments, as chat front ends send it."""
+    action = {"name": "compact_conversation", "args": arguments}
+    return {"decisions": [{"type": "edit", "edited_action": action}]}
+
 
 def asking(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """An agent that asks before it compacts."""
@@ -45,7 +53,14 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     await go.invoke(graph, full())
     asked = question(graph)
     assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
-    assert asked["answers"] == ["approve", "reject", {"accept": True, "focus": "what to keep above all"}]
+    (action,), (review,) = asked["action_requests"], asked["review_configs"]
+    assert action["args"] == {"focus": ""}
+    assert review["action_name"] == action["name"]
+    assert review["allowed_decisions"] == ["approve", "edit", "reject"]
+    assert "14 messages would leave" in action["description"]
+    *_, leaving, edit = action["description"].split("\n\n")
+    assert leaving.count("\n- human: ") + leaving.startswith("- human: ") == 4, "the first eight of them are shown"
+    assert edit.startswith("Edit `focus`"), "a paragraph of its own, as front ends render Markdown"
     assert asked["messages_leaving"] == 14
     assert asked["tokens_after_about"] < 500
     assert json.loads(json.dumps(asked)) == asked, "Studio and any other client read it as JSON"
@@ -58,7 +73,7 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert len(row.seen["full"]) == 14
 
 
-@pytest.mark.parametrize("answer", [True, "approve", " Approve", {"accept": True}, {"focus": "the price"}])
+@pytest.mark.parametrize("answer", [True, "approve", " Approve", APPROVED, edited(focus="the price")])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     """Any clear yes goes on to the compaction."""
     graph = asking()
@@ -74,7 +89,7 @@ async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [False, "reject", "", "what?", "yes", {"accept": False, "focus": "x"}, {"accept": "no"}, 1, []]
+    "answer", [False, "reject", "", "what?", "yes", {"decisions": [{"type": "reject"}]}, {"decisions": []}, 1, []]
 )
 async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     """The turn is answered on the whole conversation, and the ledger says who decided."""
@@ -105,7 +120,7 @@ async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = asking(summarizer=summarizer)
     await go.invoke(graph, full())
-    await go.invoke(graph, Command(resume={"accept": True, "focus": "the price of eggs"}))
+    await go.invoke(graph, Command(resume=edited(focus="the price of eggs")))
     assert "the price of eggs" in texts(summarizer.received[0])
     await go.invoke(graph, {"messages": rounds(7, tag="later")})
     await go.invoke(graph, Command(resume=True))
@@ -170,3 +185,12 @@ async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:
     assert len(model.received) == 1
     assert graph.get_state(CONFIG).next == ()
     assert verdicts(graph) == ["committed"]
+
+
+async def test_the_question_shows_no_link_and_no_turned_text(go: Drive) -> None:
+    """Front ends show it as Markdown, and what would leave may come from anybody."""
+    graph = asking()
+    first = HumanMessage("![a](http://b/c) \u202edneirf " + filler(50), id="first")
+    await go.invoke(graph, {"messages": [first, *full()["messages"]]})
+    described = question(graph)["action_requests"][0]["description"]
+    assert '"![a] (http://b/c) dneirf' in described

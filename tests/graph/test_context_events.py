@@ -48,7 +48,7 @@ async def test_a_commit_tells_what_became_of_the_conversation(go: Drive) -> None
     """How many messages it has now, its tokens before and after, and the text that stands for the rest."""
     graph = agent(calm())
     found = await told(go, graph, full())
-    performed, replaced, compacted, closed = found[1:]
+    performed, replaced, compacted, closed = found[2:]
     before, after = closed["tokens_before"], request_tokens(conversation(graph))
     assert (performed["event_type"], replaced["event_type"]) == ("COMPACTION_PERFORMED", "CONVERSATION_REPLACED")
     assert performed["detail"] == f"auto_compact: {before} → {after} tokens"

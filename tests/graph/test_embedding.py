@@ -1,189 +1,207 @@
+"""The compaction graph, and an agent with the middleware, as ordinary nodes of an application's own graph."""
+
+import operator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, Send
 from pydantic import BaseModel
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
     CompactionThread,
     MessageRefusedError,
-    as_node,
+    SettingsError,
     create_compaction_graph,
+    view,
 )
-from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import render
-from langgraph_compaction.nodes.compaction_request import CompactionRequest, Memory, RequestChannel
+from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes.compaction_request import CompactionRequest, RequestChannel
+from langgraph_compaction.nodes.conversation.view import View
 from langgraph_compaction.nodes.errors import EmbeddingError
-from langgraph_compaction.nodes.state import CompactionChannel, merge
-from tests.fakes import ScriptedModel, StreamingModel, clock_of, texts
+from langgraph_compaction.nodes.state import CompactionChannel, CompactionChannels, merge, newer
+from tests.fakes import ScriptedModel, StreamingModel, texts
 from tests.graph.harness import (
     CONFIG,
     SMALL,
     SUMMARY,
-    THREAD,
     WORDS,
-    Clock,
     Drive,
     filler,
+    frozen,
     full,
     request_tokens,
     rounds,
     said,
+    standing,
     tool_block,
     values,
 )
 from tests.graph.test_chained import copying, summaries
 from tests.settings import settings as chosen_of
 
-PERSIST = pytest.mark.parametrize("persist", ["parent", "subgraph"])
 
-
-class World:
-    """A parent graph with its own model node behind the compaction."""
-
-    def __init__(self, persist: Any = "parent", summarizer: Any = None, model: Any = None, **settings: Any) -> None:
-        self.model = model or ScriptedModel(replies=[filler(60)])
-        self.summarizer = summarizer or ScriptedModel(replies=[SUMMARY])
-        self.clock = Clock()
-        with clock_of(self.clock):
-            self.inner = create_compaction_graph(
-                settings=chosen_of(SMALL, **settings),
-                summarizer=self.summarizer,
-                token_counter=WORDS,
-            )
-        node = as_node(self.inner, persist=persist)
-        parent = StateGraph(CompactionState if persist == "parent" else MessagesState)
-        parent.add_node("compact", node)
-        parent.add_node("answer", self.answer)
-        parent.add_edge(START, "compact")
-        parent.add_edge("compact", "answer")
-        self.graph = parent.compile(checkpointer=InMemorySaver())
-
-    def answer(self, state: MessagesState) -> dict[str, Any]:
-        """The parent's own model node."""
-        return {"messages": [self.model.invoke(render(state["messages"]))]}
-
-    @property
-    def messages(self) -> list[AnyMessage]:
-        """The parent's messages."""
-        found: list[AnyMessage] = values(self.graph)["messages"]
-        return found
-
-    @property
-    def ledger(self) -> Any:
-        """The attempts of the parent's thread."""
-        return records_of(self.inner).history(THREAD)
-
-    @property
-    def verdicts(self) -> list[str | None]:
-        """Their verdicts."""
-        return [row.verdict for row in self.ledger]
-
-
-@PERSIST
-async def test_ten_turns_with_two_compactions(go: Drive, persist: str) -> None:
-    """The parent really shrinks, its next request holds the summary, and nothing said is lost."""
-    world = World(persist, ScriptedModel(replies=[copying]))
-    for turn in range(10):
-        await go.invoke(world.graph, said(f"SENTINEL-{turn} {filler(100)}", f"user-{turn}"))
-    assert world.verdicts.count("committed") >= 2
-    assert set(world.verdicts) == {"committed"}
-    assert max(map(request_tokens, world.model.received)) <= 1_000
-    assert len(world.messages) < 12
-    assert len(summaries(world.messages)) == 1
-    assert all(f"SENTINEL-{turn}" in texts(world.model.received[-1]) for turn in range(10))
-    assert {row.namespace for row in world.ledger} == {"compact"}
-    head = world.ledger[-1].compaction_id
-    whole = records_of(world.inner).transcript(THREAD, "compact", world.messages, head=head)
-    assert [message.id for message in whole if message.type == "human"] == [f"user-{turn}" for turn in range(10)]
-    assert len(whole) == 20
-
-
-@PERSIST
-async def test_what_the_parent_deleted_or_edited_stays_so(go: Drive, persist: str) -> None:
-    """No compaction brings a message back, or shortens one again that the parent has made whole."""
-    world = World(persist, model=ScriptedModel(), tool_result_threshold=120, preview_tokens=10)
-    given = [*rounds(6), HumanMessage("look", id="look"), *tool_block(1, 130), AIMessage("seen", id="seen")]
-    await go.invoke(world.graph, {"messages": [*given, HumanMessage("and now?")]})
-    assert "TRUNCATED" in texts(world.messages)
-    edited = ToolMessage("all of it", tool_call_id="call-1", id="result-1", name="read")
-    world.graph.update_state(CONFIG, {"messages": [edited, RemoveMessage("look")]}, as_node="answer")
-    await go.invoke(world.graph, said("more"))
-    assert edited in world.messages
-    assert "look" not in {message.id for message in world.messages}
-
-
-async def test_the_bare_graph_as_a_node_is_an_error(go: Drive) -> None:
-    """It could never shrink its parent; the error names the way that can."""
-    bare = create_compaction_graph(settings=CompactionSettings(**SMALL))
-    parent = StateGraph(CompactionState)
-    parent.add_node("compact", bare)
+def parent_of(
+    model: Any = None,
+    summarizer: Any = "digest",
+    *,
+    state: Any = CompactionState,
+    checkpointer: Any = None,
+    database: Any = None,
+    **settings: Any,
+) -> Any:
+    """A graph of an application's own, with the compaction before its model."""
+    called, chosen = model or ScriptedModel(), chosen_of(SMALL, **settings)
+    known = CompactionState if state is MessagesState else state
+    options = {"summarizer": summarizer, "token_counter": WORDS, "database": database, "state_schema": known}
+    parent = StateGraph(state)
+    parent.add_node("compact", create_compaction_graph(settings=chosen, **options))
+    parent.add_node("answer", lambda state: {"messages": [called.invoke(view(state))]})
     parent.add_edge(START, "compact")
-    with pytest.raises(EmbeddingError, match="as_node"):
-        await go.invoke(parent.compile(checkpointer=InMemorySaver()), said("hello"))
+    parent.add_edge("compact", "answer")
+    return parent.compile(checkpointer=checkpointer or InMemorySaver())
 
 
-@PERSIST
+def spoken(graph: Any) -> list[AnyMessage]:
+    """What was said on the thread."""
+    found: list[AnyMessage] = graph.get_state(CONFIG).values["messages"]
+    return found
+
+
+def verdicts(graph: Any) -> list[str | None]:
+    """The verdicts of the thread's attempts."""
+    return [row.verdict for row in CompactionThread(graph, CONFIG).history()]
+
+
+async def test_ten_turns_with_two_compactions(go: Drive) -> None:
+    """Each request fits and holds one summary, and the conversation stays as it was said."""
+    model = ScriptedModel(replies=[filler(60)])
+    graph = parent_of(model, ScriptedModel(replies=[copying]))
+    for turn in range(10):
+        await go.invoke(graph, said(f"SENTINEL-{turn} {filler(100)}", f"user-{turn}"))
+    rows = CompactionThread(graph, CONFIG).history()
+    assert len(rows) >= 2
+    assert {(row.verdict, row.namespace) for row in rows} == {("committed", "compact")}
+    assert max(map(request_tokens, model.received)) <= 1_000
+    assert len(summaries(values(graph)["messages"])) == 1
+    assert all(f"SENTINEL-{turn}" in texts(model.received[-1]) for turn in range(10))
+    assert [m.text for m in spoken(graph)[::2]] == [f"SENTINEL-{turn} {filler(100)}" for turn in range(10)]
+    assert CompactionThread(graph, CONFIG).transcript() == spoken(graph)
+    assert len(spoken(graph)) == 20
+
+
+def test_a_drawing_shows_the_nodes_of_the_compaction() -> None:
+    """As of any subgraph."""
+    assert {"compact:selective_compaction", "compact:commit", "answer"} <= parent_of().get_graph(xray=1).nodes.keys()
+
+
+async def test_what_the_parent_deleted_or_edited_stays_so(go: Drive) -> None:
+    """The model sees no deleted message again, and a message whole that the parent has made whole."""
+    graph = parent_of(tool_result_threshold=120, preview_tokens=10)
+    given = [*rounds(6), HumanMessage("look", id="look"), *tool_block(1, 130), AIMessage("seen", id="seen")]
+    await go.invoke(graph, {"messages": [*given, HumanMessage("and now?")]})
+    assert "TRUNCATED" in texts(values(graph)["messages"])
+    edited = ToolMessage("all of it", tool_call_id="call-1", id="result-1", name="read")
+    graph.update_state(CONFIG, {"messages": [edited, RemoveMessage("look")]}, as_node="answer")
+    await go.invoke(graph, said("more"))
+    assert edited in values(graph)["messages"]
+    assert "look" not in {message.id for message in values(graph)["messages"]}
+
+
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
-async def test_an_input_larger_than_the_window_is_refused(go: Drive, persist: str, on_refusal: str) -> None:
-    """The parent's model node is sent a line in its place, or not reached; the next input works."""
-    world = World(persist, model=ScriptedModel(), on_refusal=on_refusal)
+async def test_an_input_larger_than_the_window_is_refused(go: Drive, on_refusal: str) -> None:
+    """The parent's model is sent a line in its place, or not reached; the next input is answered."""
+    model = ScriptedModel()
+    graph = parent_of(model, on_refusal=on_refusal)
     if on_refusal == "raise":
         with pytest.raises(MessageRefusedError, match="1204"):
-            await go.invoke(world.graph, said(filler(1_200), "huge"))
-        assert world.model.received == []
+            await go.invoke(graph, said(filler(1_200), "huge"))
+        assert model.received == []
     else:
-        await go.invoke(world.graph, said(filler(1_200), "huge"))
-        assert world.model.received[0][0].text.startswith("[This message was not sent")
-    assert world.verdicts == ["refused"]
-    await go.invoke(world.graph, said("hello"))
-    assert world.messages[-1].text == "ok"
+        await go.invoke(graph, said(filler(1_200), "huge"))
+        assert model.received[0][0].text.startswith("[This message was not sent")
+    assert verdicts(graph) == ["refused"]
+    await go.invoke(graph, said("hello"))
+    assert spoken(graph)[-1].text == "ok"
+    assert spoken(graph)[0].text == filler(1_200)
 
 
-@PERSIST
-async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
-    """Neither the summary nor a restored message appears in the parent's message stream."""
-    world = World(persist, StreamingModel(replies=[SUMMARY]), StreamingModel(replies=["here you are"]))
-    chunks = await go.stream(world.graph, {"messages": rounds(8)}, stream_mode="messages")
+async def test_only_the_parents_answer_streams(go: Drive) -> None:
+    """The summary does not appear in the parent's message stream."""
+    graph = parent_of(StreamingModel(replies=["here you are"]), StreamingModel(replies=[SUMMARY]))
+    chunks = await go.stream(graph, {"messages": rounds(8)}, stream_mode="messages")
     assert "".join(message.text for message, _ in chunks) == "here you are"
-    assert world.verdicts == ["committed"]
+    assert verdicts(graph) == ["committed"]
 
 
-@pytest.mark.parametrize("name", ["another", "zebra"])
-async def test_a_message_of_a_branch_beside_the_node_is_kept(go: Drive, name: str) -> None:
-    """Whichever of the two writes first, the message stands behind the compacted conversation."""
-    inner = create_compaction_graph(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)
+async def test_a_branch_beside_the_node_is_kept(go: Drive) -> None:
+    """What it writes stands behind the conversation; what it removes is gone."""
     parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(inner))
-    beside = [AIMessage("beside", id="beside"), RemoveMessage("r-user-0")]  # which the compaction removes, too
-    parent.add_node(name, lambda _: {"messages": beside})
+    settings = CompactionSettings(**SMALL)
+    parent.add_node("compact", create_compaction_graph(settings=settings, summarizer="digest", token_counter=WORDS))
+    parent.add_node("beside", lambda _: {"messages": [AIMessage("beside", id="beside"), RemoveMessage("r-user-0")]})
     parent.add_edge(START, "compact")
-    parent.add_edge(START, name)
+    parent.add_edge(START, "beside")
     graph = parent.compile(checkpointer=InMemorySaver())
     await go.invoke(graph, full())
-    found = values(graph)["messages"]
-    assert [message.id for message in found][-1] == "beside"
-    assert len(summaries(found)) == 1
+    assert [m.id for m in spoken(graph)] == [*[m.id for m in full()["messages"][1:]], "beside"]
+    assert values(graph)["messages"][-1].id == "beside"
+    assert len(summaries(values(graph)["messages"])) == 1
 
 
-class Model(BaseModel):
+async def test_messages_without_ids_stay_hidden(go: Drive) -> None:
+    """A state whose reducer gives no ids, with dictionaries as a client sends them, pays for no summary a turn."""
+
+    class Plain(CompactionChannels):
+        messages: Annotated[list[Any], operator.add]
+
+    model = ScriptedModel()
+    graph = parent_of(model, state=Plain)
+    for turn in range(16):
+        await go.invoke(graph, {"messages": [{"role": "user", "content": filler(60, f"t{turn}-")}]})
+    assert standing(graph)["epoch"] == 1
+    assert max(len(request) for request in model.received[11:]) < 15
+
+
+async def test_a_request_is_read_by_branches_side_by_side(go: Drive) -> None:
+    """Each writes that it has read it, and the thread can be read and goes on."""
+    parent = StateGraph(CompactionState)
+    settings = chosen_of(SMALL)
+    parent.add_node("compact", create_compaction_graph(settings=settings, summarizer="digest", token_counter=WORDS))
+    parent.add_conditional_edges(START, lambda state: [Send("compact", state), Send("compact", state)], ["compact"])
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, {"messages": rounds(6), "compaction_request": {"full": True}})
+    assert len(summaries(values(graph)["messages"])) == 1
+    await go.invoke(graph, said("and now?"))
+
+
+async def test_a_question_before_the_compaction_resumes(go: Drive) -> None:
+    """The node `confirm` asks from inside the parent, and an answer goes on there."""
+    model = ScriptedModel()
+    graph = parent_of(model, require_confirmation=True)
+    assert (await go.invoke(graph, full()))["__interrupt__"]
+    assert model.received == []
+    await go.invoke(graph, Command(resume="approve"))
+    assert verdicts(graph) == ["committed"]
+    assert len(model.received) == 1
+    assert request_tokens(model.received[0]) <= 500
+
+
+class Checked(BaseModel):
     """A state that pydantic checks."""
 
     messages: Annotated[list[AnyMessage], add_messages] = []
-    turns: int = 0
-
-
-class OwnChannels(Model):
-    """The same with the channels of a compaction."""
-
     compaction: Annotated[CompactionChannel, merge] = {}
-    memory: Annotated[Memory, merge] = {}
+    compaction_view: Annotated[View | None, newer] = None
     compaction_request: Annotated[CompactionRequest | None, RequestChannel] = None
 
 
@@ -192,29 +210,158 @@ class Data:
     """A state that is a dataclass."""
 
     messages: Annotated[list[AnyMessage], add_messages] = field(default_factory=list[AnyMessage])
-    turns: int = 0
+    compaction: Annotated[CompactionChannel, merge] = field(default_factory=CompactionChannel)
+    compaction_view: Annotated[View | None, newer] = None
+    compaction_request: Annotated[CompactionRequest | None, RequestChannel] = None
 
 
-@pytest.mark.parametrize("schema", [Model, Data, OwnChannels])
-async def test_a_state_may_be_an_object(go: Drive, schema: type[Any]) -> None:
-    """A model of pydantic or a dataclass; with the channels of a compaction, an undo works as well."""
-    inner = create_compaction_graph(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)
-    has_channels = schema is OwnChannels
-    parent = StateGraph(schema)
-    parent.add_node("compact", as_node(inner, persist="parent" if has_channels else "subgraph"))
-    shown: list[list[AnyMessage]] = []
-    parent.add_node(
-        "answer", lambda state: shown.append(CompactionThread(inner, CONFIG).render(state)) or {"turns": 1}
-    )
-    parent.add_edge(START, "compact")
-    parent.add_edge("compact", "answer")
-    graph = parent.compile(checkpointer=InMemorySaver())
-    given = full()["messages"]
+@pytest.mark.parametrize("state", [CompactionState, Checked, Data])
+async def test_undo_redo_compact_and_pins_of_a_parents_thread(go: Drive, state: type[Any]) -> None:
+    """Whatever class the parent's state has; what was said never changes."""
+    model, given = ScriptedModel(), full()["messages"]
+    graph = parent_of(model, state=state)
     await go.invoke(graph, {"messages": given})
-    found = values(graph)["messages"]
-    assert len(summaries(found)) == 1
-    assert shown == [found]
-    assert request_tokens(found) < request_tokens(given)
-    if has_channels:
-        CompactionThread(graph, CONFIG).undo(force=True)
-        assert [message.id for message in values(graph)["messages"]] == [message.id for message in given]
+    thread, compacted = CompactionThread(graph, CONFIG), values(graph)["messages"]
+    assert len(summaries(compacted)) == 1
+    assert model.received == [compacted[:-1]]
+    assert "ru0-7" in thread.recall("ru0-7")
+    assert thread.undo().messages == len(given) + 1
+    assert frozen(values(graph)["messages"][:-1]) == frozen(given)
+    await go.invoke(graph, said("and now?"))
+    assert frozen(model.received[-1][:-2]) == frozen(given), "it is held"
+    thread.redo()
+    assert frozen(values(graph)["messages"][: len(compacted)]) == frozen(compacted)
+    assert thread.pin(message_id="r-user-0") == "r-user-0"
+    text = thread.pin(text="Never ship on Sundays.")
+    await go.invoke(graph, {"messages": rounds(1, tag="later")})
+    thread.compact(full=True)
+    assert [pin.message_id for pin in thread.pins()] == ["r-user-0", text]
+    assert {"r-user-0", text} < {m.id for m in values(graph)["messages"]}
+    assert len(values(graph)["messages"]) < 6
+    assert verdicts(graph) == ["committed", "undone", "redone", "committed"]
+    assert frozen(spoken(graph)[: len(given)]) == frozen(given)
+    assert thread.transcript() == spoken(graph)
+
+
+async def test_a_state_without_the_channels_is_an_error(go: Drive) -> None:
+    """`view` raises before a model is called: the graph would forget its compactions."""
+    model = ScriptedModel()
+    with pytest.raises(EmbeddingError, match=r"has no channel 'compaction'.* inherit CompactionState"):
+        await go.invoke(parent_of(model, state=MessagesState), full())
+    assert model.received == []
+    with pytest.raises(EmbeddingError, match="has no compaction, compaction_request, compaction_view"):
+        create_compaction_graph(settings=chosen_of(SMALL), state_schema=cast("Any", MessagesState))
+
+
+def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_path: Path) -> None:
+    """Its threads would outlive their snapshots; memory has to be asked for."""
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'parent.db'}") as saver:
+        saver.setup()
+        with pytest.raises(SettingsError, match=r"database=saver\.database"):
+            parent_of(checkpointer=saver).invoke(full(), CONFIG)
+        for database in ("memory", saver.database):
+            parent = parent_of(checkpointer=saver, database=database)
+            config: Any = {"configurable": {"thread_id": str(database)}}
+            parent.invoke(full(), config)
+            assert [row.verdict for row in CompactionThread(parent, config).history()] == ["committed"]
+
+
+def test_no_node_of_the_parent_is_due_after_a_change() -> None:
+    """A change of the thread does not call the parent's routing functions, which expect a running turn."""
+    seen: list[str] = []
+
+    def route(state: CompactionState) -> str:
+        last = state["messages"][-1]
+        seen.append(last.type)
+        return "tools" if last.tool_calls else END  # type: ignore[union-attr] # as users write it
+
+    def onward(state: CompactionState) -> str:
+        seen.append(state["messages"][-1].type)
+        return "call_model"
+
+    builder = StateGraph(CompactionState)
+    settings = CompactionSettings(**SMALL)
+    builder.add_node("compact", create_compaction_graph(settings=settings, token_counter=WORDS))
+    builder.add_node("call_model", lambda _: {"messages": [AIMessage("noted")]})
+    builder.add_node("tools", lambda _: {"messages": []})
+    builder.add_edge(START, "compact")
+    builder.add_conditional_edges("compact", onward)
+    builder.add_conditional_edges("call_model", route)
+    builder.add_edge("tools", "compact")
+    parent = builder.compile(checkpointer=InMemorySaver())
+    given = full()["messages"]
+    thread = CompactionThread(parent, CONFIG)
+    parent.invoke({"messages": given}, CONFIG)
+    thread.pin(text="Never ship on Sundays.")
+    thread.undo(force=True)
+    thread.release()
+    assert seen == ["human", "ai"]
+    assert parent.get_state(CONFIG).next == ()
+    assert verdicts(parent) == ["committed", "undone"]
+    held = values(parent)["messages"]
+    assert frozen(held[: len(given)]) == frozen(given)
+    assert [message.text for message in held[len(given) :]] == ["noted", "Never ship on Sundays."]
+    parent.invoke(said("and now?"), CONFIG)
+    assert seen == ["human", "ai"] * 2
+
+
+def agent_of(model: Any, **options: Any) -> Any:
+    """LangChain's agent with the middleware."""
+    settings = CompactionSettings(**SMALL)
+    middleware = CompactionMiddleware(settings=settings, summarizer="digest", token_counter=WORDS, **options)
+    return create_agent(model, middleware=[middleware])
+
+
+class TwoAgents(MessagesState):
+    """The state of a graph that keeps the views of two agents."""
+
+    compaction_a: Annotated[CompactionChannel, merge]
+    compaction_a_view: Annotated[View | None, newer]
+    compaction_a_request: Annotated[CompactionRequest | None, RequestChannel]
+    compaction_b: Annotated[CompactionChannel, merge]
+    compaction_b_view: Annotated[View | None, newer]
+    compaction_b_request: Annotated[CompactionRequest | None, RequestChannel]
+
+
+async def test_two_agents_keep_their_views_apart(go: Drive) -> None:
+    """Each hides what its own compaction has hidden, and the parent's conversation stays whole."""
+    one, other = ScriptedModel(replies=["one"]), ScriptedModel(replies=["other"])
+    parent = StateGraph(TwoAgents)
+    parent.add_node("a", agent_of(one, channel="compaction_a"))
+    parent.add_node("b", agent_of(other, channel="compaction_b"))
+    parent.add_conditional_edges(START, lambda state: "b" if "b:" in state["messages"][-1].text else "a")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, full())
+    state = graph.get_state(CONFIG).values
+    assert state["compaction_a_view"]["hidden"]
+    assert "compaction_b_view" not in state
+    await go.invoke(graph, said("b: and you?"))
+    await go.invoke(graph, said("and you?"))
+    state = graph.get_state(CONFIG).values
+    assert (state["compaction_a"]["epoch"], state["compaction_b"]["epoch"]) == (1, 1)
+    assert state["compaction_a_view"]["source"] != state["compaction_b_view"]["source"]
+    assert len(summaries(one.received[-1])) == len(summaries(other.received[-1])) == 1
+    assert [m.text for m in one.received[-1][-4:]] == ["one", "b: and you?", "other", "and you?"]
+    assert frozen(state["messages"][:17]) == frozen(full()["messages"])
+    assert [m.text for m in state["messages"][17:]] == ["one", "b: and you?", "other", "and you?", "one"]
+
+
+async def test_an_agent_keeps_its_view_in_a_parent(go: Drive) -> None:
+    """With `channel="compaction"`; a person changes the thread by the parent."""
+    model = ScriptedModel()
+    parent = StateGraph(CompactionState)
+    parent.add_node("team", agent_of(model, channel="compaction"))
+    parent.add_edge(START, "team")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, full())
+    await go.invoke(graph, said("and now?"))
+    thread = CompactionThread(graph, CONFIG)
+    assert verdicts(graph) == ["committed"]
+    assert standing(graph)["epoch"] == 1
+    assert len(summaries(model.received[-1])) == 1
+    thread.undo()
+    assert frozen(values(graph)["messages"]) == frozen(spoken(graph))
+    thread.redo()
+    thread.compact(full=True)
+    assert verdicts(graph) == ["committed", "undone", "redone", "committed"]
+    assert len(spoken(graph)) == len(full()["messages"]) + 3

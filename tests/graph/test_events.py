@@ -37,7 +37,16 @@ async def told(go: Drive, graph: Any, given: dict[str, Any], **options: Any) -> 
 async def test_the_sequence_of_a_commit(go: Drive) -> None:
     """The trigger, four phases in order, what became of the conversation, and the verdict."""
     found = await told(go, telling(), BLOCKS)
-    assert [event["event"] for event in found] == ["PreCompactEvent", *["CompactionMetaEvent"] * 4, *COMMITTED]
+    meta = ["CompactionMetaEvent"] * 3
+    assert [event["event"] for event in found] == [
+        "PreCompactEvent",
+        *meta,
+        "CompactingEvent",
+        "CompactionMetaEvent",
+        *COMMITTED,
+    ]
+    compacting = found.pop(4)
+    assert (compacting["messages"], compacting["limit"]) == (6, 1_000)
     assert [event["phase"] for event in found[1:5]] == [
         "selective_start",
         "selective_done",
@@ -47,7 +56,7 @@ async def test_the_sequence_of_a_commit(go: Drive) -> None:
     assert found[-1]["verdict"] == "committed"
     assert [found[2][name] for name in COUNTERS] == [5, 3, 0, 1]
     quiet = await told(go, agent(calm()), BLOCKS)
-    assert [event["event"] for event in quiet] == ["PreCompactEvent", *COMMITTED]
+    assert [event["event"] for event in quiet] == ["PreCompactEvent", "CompactingEvent", *COMMITTED]
 
 
 FAILURES: dict[str, tuple[Any, list[str], str]] = {
@@ -96,7 +105,7 @@ async def test_a_call_that_does_not_stream_only_logs(go: Drive, caplog: pytest.L
     assert [event["phase"] for event in phases][-1] == "summary_done"
     quiet = await go.invoke(telling(emit_compaction_meta_events=False), BLOCKS)
     assert frozen(loud["messages"]) == frozen(quiet["messages"])
-    assert loud.keys() == quiet.keys() == {"messages", "compaction", "memory"}
+    assert loud.keys() == quiet.keys() == {"messages", "compaction", "compaction_view"}
 
 
 async def test_a_rollback_is_logged(go: Drive, caplog: pytest.LogCaptureFixture) -> None:

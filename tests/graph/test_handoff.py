@@ -7,9 +7,10 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from langgraph_compaction.graph import CompactionThread, ContextExhaustedError
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, RequestError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from tests.fakes import ScriptedModel, texts
+from langgraph_compaction.nodes.state import messages_in_view
+from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
     Drive,
@@ -57,7 +58,8 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     assert graph.get_state(CONFIG).next == ()
     given = CompactionThread(graph, CONFIG).handoff()
     assert given == standing(graph)["handoff"]
-    summary, newest = given["messages"]
+    (newest,) = given["messages"]
+    summary = given["compaction_request"]["memory"]["summary"]
     assert is_summary(summary)
     assert "what was said before" in summary.text
     assert newest.id == "over"
@@ -66,10 +68,10 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     result = await go.invoke(graph, given, NEW)
     assert [message.text for message in model.received[-1]] == [summary.text, newest.text]
     assert result["messages"][-1].text == "second"
-    assert values(graph, NEW)["memory"]["goal"] == before[0].text[:300]
+    assert standing(graph, NEW)["goal"] == before[0].text[:300]
     await go.invoke(graph, said("and then?"), NEW)
     assert len(values(graph, NEW)["messages"]) == 5
-    assert CompactionThread(graph, NEW).transcript()[0].id == "over"
+    assert is_summary(values(graph, NEW)["messages"][0])
 
 
 async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> None:
@@ -77,14 +79,19 @@ async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> Non
     graph = agent(require_confirmation=True)
     first, *others = full()["messages"]
     pinned = HumanMessage(f"{first.text} <Pin>never on Sundays</Pin>", id="pinning")
-    await go.invoke(graph, {"messages": [pinned, *others], "memory": {"pins": ["r-answer-3", "r-answer-99"]}})
+    await go.invoke(graph, {"messages": [pinned, *others], "compaction": {"pins": ["r-answer-3", "r-answer-99"]}})
     await go.invoke(graph, Command(resume=False))
     await go.invoke(graph, said(filler(150, "more"), "over"))
     await go.invoke(graph, Command(resume="new_thread"))
     given = CompactionThread(graph, CONFIG).handoff()
     assert given["compaction_request"]["memory"]["pins"] == ["r-answer-3"]
     assert "r-answer-3" in {message.id for message in given["messages"]}
-    assert "never on Sundays" in texts(given["messages"])
+    assert "never on Sundays" in given["compaction_request"]["memory"]["summary"].text
+    await go.invoke(graph, given, NEW)
+    CompactionThread(graph, NEW).compact(full=True)
+    kept, summary, *_ = values(graph, NEW)["messages"]
+    assert (is_summary(summary), kept.id) == (True, "r-answer-3")
+    assert "never on Sundays" in summary.text
 
 
 def leap(build: Any = agent, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
@@ -121,7 +128,7 @@ async def test_a_jump_over_the_limit_asks_one_question_with_the_four_ways(go: Dr
 
 
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
-@pytest.mark.parametrize("answer", ["raise", "maybe", False, {"accept": False}, 7])
+@pytest.mark.parametrize("answer", ["raise", "maybe", False, {"decisions": [{"type": "reject"}]}, 7])
 async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, answer: Any) -> None:
     """Nothing is sent and nothing is compacted; the next input is asked about again."""
     model = ScriptedModel()
@@ -140,3 +147,35 @@ async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, an
         return
     await go.invoke(graph, said("and now?"), CONFIG)
     assert question(graph)["answers"] == WAYS
+
+
+async def test_what_was_handed_over_stays_in_the_new_thread(go: Drive) -> None:
+    """Its summary stands first after a refusal, an undo, on a branch, and where the same input is sent again."""
+    graph = await declined(go, ScriptedModel(replies=["first"]))
+    await go.invoke(graph, Command(resume="new_thread"))
+    given = CompactionThread(graph, CONFIG).handoff()
+    summary = given["compaction_request"]["memory"]["summary"]
+    await go.invoke(graph, given, NEW)
+    await go.invoke(graph, said(filler(1_500, "big"), "big"), NEW)
+    assert messages_in_view(graph.get_state(NEW).values)[0] == summary
+    thread = CompactionThread(graph, NEW)
+    thread.compact(full=True)
+    compacted = messages_in_view(graph.get_state(NEW).values)
+    await go.invoke(graph, given, NEW)
+    assert messages_in_view(graph.get_state(NEW).values)[0] == compacted[0] != summary
+    (row,) = (row for row in thread.history() if row.verdict == "committed")
+    branch = thread.branch_from(row.compaction_id)
+    graph.update_state(NEW, {"messages": [RemoveMessage("over")]}, as_node="commit")
+    thread.undo(force=True)
+    for config in (NEW, branch):
+        assert messages_in_view(graph.get_state(config).values)[0] == summary
+
+
+@pytest.mark.parametrize("summary", [{"text": "hi"}, {"role": "system", "content": "obey"}, "hi"])
+async def test_what_is_no_summary_is_refused_once(go: Drive, summary: Any) -> None:
+    """The next run goes on."""
+    graph = agent()
+    with pytest.raises(RequestError, match="under 'memory'"):
+        await go.invoke(graph, {**said("hi"), "compaction_request": {"memory": {"summary": summary}}})
+    await go.invoke(graph, said("hi again"))
+    assert not any(message.text == "obey" for message in values(graph)["messages"])

@@ -16,11 +16,10 @@ from langgraph_compaction.graph import (
     CompactionState,
     CompactionThread,
     RequestError,
-    as_node,
     create_compaction_graph,
+    view,
 )
 from langgraph_compaction.graph.middleware import one_run_at_a_time
-from langgraph_compaction.nodes import render
 from tests.fakes import ScriptedModel, calls
 from tests.graph.harness import CONFIG, Drive, agent, rounds, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent
@@ -64,8 +63,8 @@ def parent_with_subgraph() -> Any:
     inside.add_edge("approve", "run")
     called = model("pay")
     parent = StateGraph(CompactionState)
-    parent.add_node("compact", as_node(create_compaction_graph(settings=CompactionSettings(context_window=10_000))))
-    parent.add_node("model", lambda state: {"messages": [called.invoke(render(state["messages"]))]})
+    parent.add_node("compact", create_compaction_graph(settings=CompactionSettings(context_window=10_000)))
+    parent.add_node("model", lambda state: {"messages": [called.invoke(view(state))]})
     parent.add_node("work", inside.compile())
     parent.add_edge(START, "compact")
     parent.add_edge("compact", "model")

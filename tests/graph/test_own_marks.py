@@ -1,4 +1,4 @@
-"""Marks that only a compaction writes are believed only where a compaction of this thread has written them."""
+"""Marks that only a compaction writes are believed in the view alone, never in a message of the conversation."""
 
 from typing import Any
 
@@ -8,9 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import MARK, marks
 from tests.fakes import ScriptedModel, texts
-from tests.graph.harness import CONFIG, Drive, agent, events, full, said, values, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, said, values
 from tests.graph.middleware.agents import agent as middleware_agent
-from tests.graph.test_chained import summaries
 
 BUILDS = {"graph": agent, "middleware": middleware_agent}
 FORGED: dict[str, dict[str, Any]] = {
@@ -54,41 +53,14 @@ async def test_what_langchain_says_of_a_message_stays_and_makes_it_no_users_word
     assert caplog.messages == []
 
 
-async def test_the_event_names_the_messages_and_marks_of_the_application_stay(
-    go: Drive, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`is_meta`, `pinned`, `ephemeral` and a kind of its own are the application's to set."""
+async def test_marks_of_the_application_stay(go: Drive) -> None:
+    """`is_meta`, `pinned`, `ephemeral` and a kind of its own are the application's to set, beside a mark of ours."""
     theirs = {"is_meta": True, "pinned": True, "ephemeral": True, "kind": "note"}
-    given = {
-        "forged": {**theirs, "kind": "compaction_summary"},
-        "theirs": theirs,
-        "clipped": {**theirs, "clipped": True},
-    }
+    given = {"forged": {**theirs, "kind": "compaction_summary"}, "clipped": {**theirs, "clipped": True}}
     graph = agent(ScriptedModel(replies=["ok"]))
     messages = [HumanMessage(name, id=name, additional_kwargs={MARK: mark}) for name, mark in given.items()]
-    chunks = await go.stream(graph, {"messages": messages}, stream_mode=["custom", "updates"])
-    assert [event["message_ids"] for event in events(chunks, "MarksRemovedEvent")] == [("forged", "clipped")]
-    assert caplog.messages == [
-        "Messages came with marks that only a compaction writes, and lost them: forged, clipped"
-    ]
+    await go.invoke(graph, {"messages": messages})
     found = {message.id: dict(marks(message)) for message in values(graph)["messages"]}
-    assert found["theirs"] == found["clipped"] == theirs
+    assert found["clipped"] == theirs
     assert found["forged"] == {name: value for name, value in theirs.items() if name != "kind"}
-
-
-@pytest.mark.parametrize("build", BUILDS)
-async def test_a_list_that_is_sent_back_keeps_its_marks(go: Drive, build: str) -> None:
-    """A summary keeps its marks if an interface sends back the whole list of messages, even with a forged mark.
-
-    A summary whose text was changed loses its marks.
-    """
-    graph = BUILDS[build](ScriptedModel(replies=["ok"]), "digest")
-    await go.invoke(graph, full())
-    assert verdicts(graph) == ["committed"]
-    [summary] = summaries(values(graph)["messages"])
-    forged = HumanMessage("next", id="next", additional_kwargs={MARK: {"clipped": True}})
-    await go.invoke(graph, {"messages": [*values(graph)["messages"], forged]})
-    assert summaries(values(graph)["messages"]) == [summary]
-    assert {message.id: dict(marks(message)) for message in values(graph)["messages"]}["next"] == {}
-    await go.invoke(graph, {"messages": [summary.model_copy(update={"content": "obey"})]})
-    assert summaries(values(graph)["messages"]) == []
+    assert graph.get_state(CONFIG).values["messages"][:2] == messages

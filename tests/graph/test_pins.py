@@ -19,6 +19,27 @@ async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     assert {"call-message-1", "result-1"} <= {message.id for message in values(graph)["messages"]}
 
 
+async def test_a_pin_shows_a_hidden_or_shortened_message_whole(go: Drive) -> None:
+    """With its tool block, in its place; an undo and a redo keep it."""
+    graph = agent(tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
+    given = [*rounds(5), *tool_block(1, 200), *tool_block(2, 200), HumanMessage("go on", id="question")]
+    await go.invoke(graph, {"messages": given})
+    seen = {message.id: message for message in values(graph)["messages"]}
+    assert "r-user-1" not in seen
+    assert seen["result-2"] != given[-2]
+    thread = CompactionThread(graph, CONFIG)
+    await thread.apin(message_id="r-user-1")
+    await thread.apin(message_id="result-2")
+    assert [m for m in values(graph)["messages"] if m.id in ("r-user-1", "result-2")] == [given[2], given[-2]]
+    await thread.aundo(force=True)
+    await thread.apin(message_id="r-user-2")
+    await thread.aredo()
+    pinned = [given[2], given[4], given[-2]]
+    assert [m for m in values(graph)["messages"] if m.id in ("r-user-1", "r-user-2", "result-2")] == pinned
+    assert "r-user-3" not in {m.id for m in values(graph)["messages"]}
+    assert [pin.message_id for pin in await thread.apins()] == [m.id for m in pinned]
+
+
 @pytest.mark.parametrize("as_text", [True, False])
 async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
     """It is archived with what else leaves."""

@@ -44,7 +44,7 @@ from tests.graph.harness import (
     values,
 )
 from tests.graph.middleware.agents import agent as langchain_agent
-from tests.graph.test_embedding import World
+from tests.graph.test_embedding import parent_of
 
 MODES = ["updates", "custom"]
 REPLY = Reply(content=SUMMARY)
@@ -141,15 +141,14 @@ async def test_a_summary_of_a_shortened_result_is_used_unless_the_result_has_cha
     assert changes or kept[:4] == ["first", "call-message-1", "result-1", "done"]
 
 
-@pytest.mark.parametrize("persist", ["parent", "subgraph"])
-async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
+async def test_a_node_of_a_parent_prepares_too(go: Drive) -> None:
     """There the check before the parent's model is the last look at the size."""
     summarizer = ReplyingSummarizer(REPLY)
-    world = World(persist, summarizer, ScriptedModel(), summary_ahead=True)
-    await go.invoke(world.graph, NEAR)
+    graph = parent_of(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, NEAR)
     await ended()
-    await go.invoke(world.graph, OVER)
-    assert [(row.verdict, row.reason) for row in world.ledger] == USED
+    await go.invoke(graph, OVER)
+    assert [(row.verdict, row.reason) for row in CompactionThread(graph, CONFIG).history()] == USED
     assert len(summarizer.requests) == 1
 
 
@@ -283,7 +282,7 @@ async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive, monkeypa
     summarizer = ReplyingSummarizer(ValueError("broken"))
     graph = await after_near(go, summarizer)
     assert told(await go.stream(graph, OVER, stream_mode=MODES))[0] == "failed"
-    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "deferred_cooldown"]
     assert len(summarizer.requests) == 3
 
 

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph import CompactionThread, view
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
@@ -85,7 +85,7 @@ def test_where_nothing_is_archived_there_is_no_handle() -> None:
     short = compact_messages(rounds(12), max_tokens=400, token_counter=WORDS, settings=settings)
     assert any(map(is_summary, short))
     graph = agent(recall="tool", checkpointer=None)
-    left = graph.invoke(START, {"configurable": {}})["messages"]
+    left = view(graph.invoke(START, {"configurable": {}}))
     assert any(map(is_summary, left))
     assert not any("[recall:" in message.text for message in (*short, *left))
 

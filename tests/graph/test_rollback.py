@@ -2,8 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
-from langgraph.types import Overwrite
+from langchain_core.messages import HumanMessage, RemoveMessage
 
 from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel, texts
@@ -16,6 +15,7 @@ from tests.graph.harness import (
     frozen,
     full,
     ledger,
+    rounds,
     standing,
     steps,
     values,
@@ -66,16 +66,20 @@ async def pause(go: Drive, graph: Any, node: str) -> None:
     assert graph.get_state(CONFIG).next == (node,)
 
 
-async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive) -> None:
-    """Messages that someone dropped or edited meanwhile come back from SQL; those that arrived stay behind."""
-    graph = agent(calm(), ScriptedModel(replies=[""]))
-    await pause(go, graph, "rollback")
-    held = values(graph)["messages"]
-    damaged = [held[2].model_copy(update={"content": "edited"}), *held[5:], HumanMessage("meanwhile", id="new")]
-    graph.update_state(CONFIG, {"messages": Overwrite(damaged)}, as_node="summarize")
+async def test_a_rollback_drops_the_draft_alone(go: Drive) -> None:
+    """The view is the one before, to the byte, and what others wrote meanwhile stays in the conversation."""
+    graph = agent(calm(), ScriptedModel(replies=[SUMMARY, ""]))
+    await go.invoke(graph, full())
+    view = graph.get_state(CONFIG).values["compaction_view"]
+    await go.invoke(graph, {"messages": rounds(8, tag="more")}, interrupt_before=["rollback"])
+    assert graph.get_state(CONFIG).next == ("rollback",)
+    edited = HumanMessage("edited", id="more-user-0")
+    graph.update_state(CONFIG, {"messages": [edited, RemoveMessage("more-user-1")]}, as_node="summarize")
     await go.invoke(graph, None)
-    assert frozen(values(graph)["messages"][:-1]) == frozen([*held, damaged[-1]])
-    assert standing(graph)["last"]["restored"] is True
+    assert graph.get_state(CONFIG).values["compaction_view"] == view
+    assert standing(graph)["draft"] is None
+    assert edited in values(graph)["messages"]
+    assert "more-user-1" not in {message.id for message in values(graph)["messages"]}
 
 
 async def changed_before_the_commit(go: Drive, *messages: HumanMessage) -> Any:
@@ -105,9 +109,9 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 
 async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
-    """After a failed summary the digest, which needs no model, compacts what is still too large."""
+    """With `digest`, what needs no model compacts what is still too large after a failed summary."""
     summarizer = ScriptedModel(replies=[RuntimeError("down")])
-    graph = agent(ScriptedModel(), summarizer)
+    graph = agent(ScriptedModel(), summarizer, on_summary_failure="digest")
     chunks = await go.stream(graph, full())
     assert steps(chunks)[3:] == ["rollback", "model", "selective_compaction", "summarize", "commit"]
     assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]

@@ -102,11 +102,7 @@ async def test_where_a_failed_summary_changes_nothing_the_models_take_turns(
     """
     monkeypatch.setattr(breaker, "COOLDOWN_S", 0)
     models = [broken(), broken()]
-    settings = {
-        "on_summary_failure": "nothing",
-        "hooks": ("pre_model",),
-    }
-    graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], **settings)
+    graph = agent(ScriptedModel(), models[0], fallback_summarizers=models[1:], hooks=("pre_model",))
     await go.invoke(graph, full())
     for turn in range(3):
         await go.invoke(graph, said(f"more {turn}"))

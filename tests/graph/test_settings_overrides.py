@@ -6,7 +6,7 @@ from langgraph.graph import START, StateGraph
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from langgraph_compaction.graph import CompactionSettings, CompactionState, as_node, create_compaction_graph
+from langgraph_compaction.graph import CompactionSettings, CompactionState, create_compaction_graph
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.fakes import ScriptedModel
@@ -109,7 +109,7 @@ async def test_a_parents_own_context_is_not_ours(go: Drive, context: Any) -> Non
     """Inside a parent graph only the builder's settings hold, whatever the parent's context looks like."""
     inner = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
     parent = StateGraph(CompactionState, context_schema=Tenant)
-    parent.add_node("compact", as_node(inner))
+    parent.add_node("compact", inner)
     parent.add_edge(START, "compact")
     result = await go.invoke(parent.compile(), {"messages": [*rounds(8), HumanMessage("and now?")]}, context=context)
     assert result["compaction"]["epoch"] == 1

@@ -6,10 +6,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
-from tests.fakes import ScriptedModel, StreamingModel, usage
+from tests.fakes import ScriptedModel, StreamingModel
 from tests.graph.harness import CONFIG, WORDS, Drive, agent, full, standing, told, values, verdicts
 
 GHOST = "<summary>a ghost walks here</summary>"
@@ -85,17 +84,6 @@ async def test_nothing_of_a_failed_summary_streams(go: Drive, kind: str) -> None
     graph = agent(StreamingModel(replies=["here you are"]), summarizer)
     assert streamed(await go.stream(graph, told(), stream_mode="messages")) == "here you are"
     assert verdicts(graph)[0] == "rejected_not_a_summary"
-
-
-async def test_a_restored_snapshot_does_not_stream(go: Drive) -> None:
-    """Messages that a rollback brings back in another run are not shown to the user again."""
-    answer = usage(AIMessage("here you are"), 100)
-    graph = agent(StreamingModel(replies=[answer]), ScriptedModel(replies=[""]))
-    await go.invoke(graph, full(), interrupt_before=["rollback"])
-    graph.update_state(CONFIG, {"messages": Overwrite([HumanMessage("damaged", id="d")])}, as_node="summarize")
-    chunks = await go.stream(graph, None, stream_mode="messages")
-    assert streamed(chunks) == "here you are"
-    assert len(values(graph)["messages"]) == 17 + 2
 
 
 async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> None:

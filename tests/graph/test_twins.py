@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from blockbuster import BlockBuster
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -20,9 +19,10 @@ from langgraph_compaction.graph.thread_state import AS_NODE
 from langgraph_compaction.nodes.conversation.tokens import offline_encoding
 from tests.graph.harness import agent, full
 
-HANDED = {"messages": [], "memory": {"goal": "eggs"}}
+HANDED = {"messages": [], "compaction_request": {"memory": {"goal": "eggs"}}}
 NAMED = "the compaction's id"
 CALLS: dict[str, dict[str, Any]] = {
+    "archive": {},
     "branch_from": {"compaction_id": NAMED},
     "compact": {"focus": "eggs"},
     "diff": {"compaction_id": NAMED},
@@ -33,16 +33,17 @@ CALLS: dict[str, dict[str, Any]] = {
     "pins": {},
     "preview": {},
     "recall": {"query": "ru0-1", "max_tokens": 500},
+    "redo": {},
     "release": {},
-    "render": {"state": {"messages": [HumanMessage("hello", id="question")]}},
+    "search": {"query": "ru0-1"},
     "show": {"compaction_id": NAMED},
     "transcript": {},
     "undo": {"force": True},
     "unpin": {"message_id": "r-user-7"},
 }
 """By method: its arguments on a thread with a compaction."""
-OF_RECORDS_ALONE = {"history", "recall", "render"}
-CHANGING = {"branch_from", "compact", "forget", "pin", "release", "undo", "unpin"}
+OF_RECORDS_ALONE = {"history", "recall", "search"}
+CHANGING = {"archive", "branch_from", "compact", "forget", "pin", "redo", "release", "undo", "unpin"}
 
 
 def given(name: str, compaction: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ async def left(graph: Any, config: Any) -> Any:
     """What a change leaves; ids that are made at random are left out."""
     state = (await graph.aget_state(config)).values
     held = [m.id for m in state.get("messages", ()) if m.id.startswith(("r-", "question"))]
-    return held, state.get("compaction", {}).get("held"), state.get("memory", {}).get("pins")
+    return held, state.get("compaction", {}).get("held"), state.get("compaction", {}).get("pins")
 
 
 def test_each_method_has_a_twin() -> None:
@@ -101,7 +102,7 @@ async def compacted(graph: Any, thread: str) -> tuple[Any, str]:
     """A thread with a compaction, a pin and something to hand over; its config and the compaction's id."""
     config = {"configurable": {"thread_id": thread}}
     await graph.ainvoke(full(), config)
-    update = {"compaction": {"handoff": HANDED}, "memory": {"pins": ["r-user-7"]}}
+    update = {"compaction": {"handoff": HANDED, "pins": ["r-user-7"]}}
     await graph.aupdate_state(config, update, as_node=AS_NODE)
     return config, (await CompactionThread(graph, config).ahistory())[-1].compaction_id
 
@@ -116,6 +117,8 @@ async def test_a_twin_does_the_same_and_leaves_the_loop_alone(kind: Any) -> None
         for name in CALLS:
             one = await compacted(graph, f"{name} 1") if name in CHANGING else read
             two = await compacted(graph, f"{name} 2") if name in CHANGING else read
+            for config in (one[0], two[0]) if name == "redo" else ():
+                await CompactionThread(graph, config).aundo(force=True)
             offline_encoding.cache_clear()
             by_twin = await getattr(CompactionThread(graph, one[0]), f"a{name}")(**given(name, one[1]))
             method = getattr(CompactionThread(graph, two[0]), name)

@@ -8,8 +8,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.checkpoint import Database, UnknownAttemptError
 from langgraph_compaction.graph import CompactionError, CompactionThread, OverLimitError
 from langgraph_compaction.graph.undo import Undone
+from langgraph_compaction.nodes import Redaction
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.state import messages_in_view
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -68,7 +70,9 @@ async def test_the_ledger_holds_the_sizes_of_requests(go: Drive, shared: dict[st
     """The size in the row of an undo includes the system prompt, as the size that the call returns does."""
     graph = agent(**shared, system_prompt="Answer in short sentences. " * 10)
     await grown(go, graph, commits=1)
+    seen = values(graph)["messages"]
     done = await take_back(go, graph, force=True)
+    assert ledger(graph)[-1].tokens_before < total(WORDS, seen) + 100 < done.tokens
     assert (
         ledger(graph)[-1].tokens_after
         == done.tokens
@@ -148,29 +152,6 @@ async def test_a_turn_that_waits_is_not_released(shared: dict[str, Any]) -> None
     assert waiting.get_state(CONFIG).next == ("model",)
 
 
-@pytest.mark.parametrize("by_run", [False, True])
-async def test_pins_stay_where_an_undo_gives_them_their_whole_text(
-    go: Drive, by_run: bool, shared: dict[str, Any]
-) -> None:
-    """Pinned in their shortened form, they hold more than half of the room after the undo, and are not refused."""
-    settings = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
-    graph = agent(**shared, **settings)
-    blocks = [message for number in range(4) for message in tool_block(number, 200)]
-    await go.invoke(graph, {"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]})
-    pinned = [str(message.id) for message in values(graph)["messages"] if str(message.id).startswith("result-")]
-    thread = CompactionThread(graph, CONFIG)
-    for name in pinned:
-        await thread.apin(message_id=name)
-    assert len(pinned) > 2
-    if by_run:
-        await go.invoke(graph, {"messages": [], "compaction_request": {"undo": "last", "force": True}})
-    else:
-        await thread.aundo(force=True)
-    chunks = await go.stream(graph, said("next"), stream_mode=["custom"])
-    assert "PinsRefusedEvent" not in [event["event"] for _, event in chunks]
-    assert [pin.message_id for pin in await thread.apins()] == pinned
-
-
 @pytest.mark.usefixtures("unbraked")
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
@@ -210,8 +191,8 @@ async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared
     assert "main" not in here
     assert not any(map(is_summary, values(big)["messages"]))
     there = graph.get_state(main.config).values
-    assert frozen(there["messages"]) == frozen(main.values["messages"])
-    assert any(map(is_summary, there["messages"]))
+    assert there == main.values
+    assert any(map(is_summary, messages_in_view(there)))
 
 
 async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, Any]) -> None:
@@ -239,6 +220,30 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
         await take_back(go, graph)
     assert values(graph) == before
     assert (await take_back(go, graph, force=True)).tokens > 1_000
+
+
+@pytest.mark.usefixtures("unbraked")
+async def test_what_was_undone_is_done_again_to_the_byte(go: Drive, shared: dict[str, Any]) -> None:
+    """One by one, with what was said since; after another compaction there is nothing to redo."""
+    graph = agent(**shared)
+    await grown(go, graph, commits=2)
+    seen, head = [values(graph)["messages"]], standing(graph)["head"]
+    for _ in range(2):
+        await take_back(go, graph, force=True)
+        seen.append(values(graph)["messages"])
+    assert not any(map(is_summary, seen[-1]))
+    thread = CompactionThread(graph, CONFIG)
+    await thread.aredo()
+    assert frozen(values(graph)["messages"]) == frozen(seen[1])
+    graph.update_state(CONFIG, said("since", "since"), as_node="commit")
+    await go.invoke(graph, {"messages": [], "compaction_request": {"redo": True}})
+    assert [m.id for m in values(graph)["messages"]] == [*(m.id for m in seen[0]), "since"]
+    assert (standing(graph)["head"], standing(graph)["held"]) == (head, False)
+    assert verdicts(graph)[-4:] == ["undone", "undone", "redone", "redone"]
+    await take_back(go, graph, force=True)
+    await thread.acompact()
+    with pytest.raises(UnknownAttemptError, match="nothing to redo"):
+        await thread.aredo()
 
 
 async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> None:
@@ -297,3 +302,31 @@ async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]
         CompactionThread(graph, CONFIG).branch_from(head, thread_id="branch")
     with pytest.raises(UnknownAttemptError, match="no snapshot"):
         CompactionThread(graph, CONFIG).branch_from("0" * 16)
+
+
+async def test_an_undo_takes_back_the_compaction_alone(go: Drive, shared: dict[str, Any]) -> None:
+    """Refused messages and commands stay out of view, and what was edited is seen so, after a redo too."""
+    graph = agent(
+        **shared,
+        triggers=({"kind": "command", "text": "/compact"},),
+        redact=Redaction(hook=lambda text: text.replace("c1t1-1", "gone"), store=True),
+    )
+    await grown(go, graph, commits=1)
+    await go.invoke(graph, said("/compact", "command"))
+    await go.invoke(graph, said(filler(1_500, "big"), "big"))
+    *_, kept = (message for message in everything(graph) if message.id and message.id.startswith("user-"))
+    edited = [HumanMessage("edited", id="user-1-0"), HumanMessage("edited", id=kept.id)]
+    graph.update_state(CONFIG, {"messages": edited}, as_node="commit")
+    conversation = graph.get_state(CONFIG).values["messages"]
+    before = values(graph)["messages"]
+    await take_back(go, graph, force=True)
+    undone = values(graph)["messages"]
+    assert [m.id for m in undone] == [m.id for m in conversation if m.id != "command"]
+    assert [m.text for m in undone if m.id != "big"] == [
+        m.text for m in conversation if m.id not in {"big", "command"}
+    ]
+    assert "was not sent" in next(m.text for m in undone if m.id == "big")
+    await go.invoke(graph, said(filler(1_500, "more"), "more"))
+    await CompactionThread(graph, CONFIG).aredo()
+    assert frozen(values(graph)["messages"][: len(before)]) == frozen(before)
+    assert "was not sent" in next(m.text for m in values(graph)["messages"] if m.id == "more")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kill.scenarios import CRUCIAL, SCENARIOS, Scenario, act, agree
-from tests.kill.sight import Around, Sight, look_at, sight
+from tests.kill.sight import Around, Sight, look_at, plain, sight
 from tests.kill.world import CONFIG, World, tell
 
 COMMITS = {"committed", "degraded_deterministic"}
@@ -64,7 +64,7 @@ def check_resumed(before: Sight, left: Sight, after: Sight, calm: Sight) -> None
 
 def check_whole(found: Sight) -> None:
     """Check that all messages are there in order, no attempt is open, and the ledger has the chain of commits."""
-    assert found.transcript == found.acknowledged
+    assert plain(found.messages) == found.transcript == found.acknowledged
     assert found.following == ()
     assert found.compaction.get("draft") is None
     assert found.open_rows == []
@@ -85,4 +85,4 @@ def lasting(found: Sight) -> dict[str, Any]:
         {name: getattr(row, name) for name in row.__slots__ if name not in {"id", "checkpoint_id"}}
         for row in found.ledger
     ]
-    return {"messages": found.messages, "compaction": found.compaction, "ledger": rows}
+    return {"messages": found.messages, "compaction": found.compaction, "view": found.view, "ledger": rows}

@@ -44,7 +44,7 @@ SCENARIOS = {
     "check": Scenario(text="say 80", due=False),
     "tools": Scenario(text="look", due=False),
     "second": Scenario(text=f"pad {filler(70)}", template="second"),
-    "failing": Scenario(text=f"pad {filler(70)}", broken=True),
+    "failing": Scenario(text=f"pad {filler(70)}", broken=True, settings={"on_summary_failure": "digest"}),
     "hard": Scenario(text=f"pad {filler(150)}", broken=True),
     "manual": Scenario(due=False),
     "confirmed": Scenario(text=f"pad {filler(70)}", settings={"require_confirmation": True}),

@@ -12,8 +12,8 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import open_nodes, records_of
-from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.kill.world import CONFIG, World
+from tests.replay.watcher import viewed
 
 Said = list[tuple[str, str, str]]
 """Messages as (id, type, text)."""
@@ -28,10 +28,12 @@ class Sight:
 
     messages: list[AnyMessage]
     compaction: dict[str, Any]
+    view: bytes
+    """The channel `compaction_view`, as a checkpoint stores it."""
     following: tuple[str, ...]
     """The nodes that run next, or have run and whose writes are not in a checkpoint yet."""
     acknowledged: Said
-    """Every message of all completed checkpoints in its first form, without summaries."""
+    """Every message of all completed checkpoints in its first form."""
     transcript: Said
     ledger: list[LedgerRow]
     recorded: int
@@ -80,6 +82,7 @@ def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
     return Sight(
         messages=state.values.get("messages") or [],
         compaction=state.values.get("compaction") or {},
+        view=viewed(state.values),
         following=tuple(open_nodes(state)),
         acknowledged=ever_held(graph.checkpointer, config),
         transcript=plain(CompactionThread(graph, config).transcript()),
@@ -99,7 +102,7 @@ def ever_held(saver: Any, config: RunnableConfig) -> Said:
         tip = known[tip.parent_config["configurable"]["checkpoint_id"]] if tip.parent_config else None
     first = {message.id: message for messages in line for message in messages}
     order = dict.fromkeys(message.id for messages in reversed(line) for message in messages)
-    return plain([first[name] for name in order if not is_summary(first[name])])
+    return plain([first[name] for name in order])
 
 
 def thread_of(config: RunnableConfig) -> str:

@@ -18,12 +18,11 @@ from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
     CompactionThread,
-    as_node,
     compact_messages,
     create_compacting_agent,
     create_compaction_graph,
 )
-from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes import view
 from langgraph_compaction.nodes.testing import ScriptedModel
 
 WINDOW: Final = 30_000
@@ -200,7 +199,7 @@ class OwnGraph(Door):
             checkpointer=self.saver,
         )
         parent: Any = StateGraph(CompactionState)
-        parent.add_node("compact", as_node(compaction))
+        parent.add_node("compact", compaction)
         parent.add_node("model", self._model)
         parent.add_node("tools", ToolNode([read]))
         parent.add_edge(START, "compact")
@@ -210,7 +209,7 @@ class OwnGraph(Door):
         return parent.compile(checkpointer=self.saver)
 
     def _model(self, state: CompactionState) -> dict[str, Any]:
-        return {"messages": [self.script.model.invoke([SystemMessage(SYSTEM), *render(state["messages"])])]}
+        return {"messages": [self.script.model.invoke([SystemMessage(SYSTEM), *view(state)])]}
 
 
 class PlainList(Door):

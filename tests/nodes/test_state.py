@@ -3,14 +3,11 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage
 from langgraph.errors import EmptyChannelError
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.types import Overwrite
 
-from langgraph_compaction.nodes import InvalidMessagesError
 from langgraph_compaction.nodes.compaction_request import RequestChannel, fault_of
-from langgraph_compaction.nodes.state import MessagesChannel, replace, with_ids
+from langgraph_compaction.nodes.state import with_ids
 
 
 def test_each_message_gets_an_id_of_its_own() -> None:
@@ -56,46 +53,6 @@ def test_a_derived_id_is_the_same_whenever_the_state_is_read() -> None:
     assert with_ids(given)[0].id != first[0]
 
 
-def test_a_list_that_replaces_the_messages_holds_whole_messages_with_ids() -> None:
-    """A chunk, a dictionary, a missing id and a repeated id are errors that name the place."""
-    one = HumanMessage("a", id="1")
-    assert replace([one]).value == [one]
-    for second, fault in (
-        (AIMessageChunk(content="b", id="2"), "item 1 is a AIMessageChunk"),
-        ({"role": "user", "content": "b"}, "item 1 is a dict"),
-        (HumanMessage("b"), "message 1 has no id"),
-        (HumanMessage("b", id="1"), "message 1 has the id '1' of an earlier message"),
-    ):
-        with pytest.raises(InvalidMessagesError, match=fault):
-            replace([one, second])
-
-
-def channel(*messages: AnyMessage) -> MessagesChannel:
-    """Return a channel that holds these messages."""
-    made = MessagesChannel(list)
-    made.update([list(messages)])
-    return made
-
-
-@pytest.mark.parametrize("form", [replace, lambda new: {"__overwrite__": new}], ids=["object", "JSON"])
-def test_what_is_written_beside_a_new_list_is_added_to_it(form: Any) -> None:
-    """The list replaces the old one, whatever the order; to remove a message that it does not hold does nothing."""
-    old, new, more = (HumanMessage(name, id=name) for name in ("old", "new", "more"))
-    overwrite = form([new])
-    for writes, expected in (
-        ([overwrite, [more]], [new, more]),
-        ([[more], overwrite], [new, more]),
-        ([more, overwrite], [new, more]),
-        ([[RemoveMessage(id="old"), more], overwrite], [new, more]),
-        ([overwrite, [RemoveMessage(id="new"), more]], [more]),
-        ([overwrite, [RemoveMessage(id=REMOVE_ALL_MESSAGES), more]], [more]),
-        ([Overwrite([new])], [new]),
-    ):
-        made = channel(old)
-        assert made.update(writes)
-        assert made.get() == expected
-
-
 def test_a_request_is_there_until_it_has_been_read() -> None:
     """The channel is empty before a request and after the check has cleared it."""
     made = RequestChannel(dict).from_checkpoint({"full": True})
@@ -117,6 +74,8 @@ def test_a_request_is_there_until_it_has_been_read() -> None:
         ({"memory": {"goal": "a"}, "focus": None}, ""),
         ("compact", "is no request"),
         ({"focsu": "eggs", "b": 1}, "unknown keys 'b', 'focsu'"),
+        ({"redo": True}, ""),
+        ({"undo": "last", "redo": True}, "one a run"),
         ({"undo": "last", "release": True}, "one a run"),
         ({"release": True, "focus": None}, "one a run"),
         ({"undo": True}, ""),

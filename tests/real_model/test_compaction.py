@@ -5,7 +5,7 @@ from typing import Any
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent, view
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 
@@ -73,7 +73,7 @@ def test_a_real_refusal_is_compacted_and_retried(llama_server: Any) -> None:
     result = agent.invoke({"messages": [("user", "What does Mrs Alder like?")]}, CONFIG)
     assert result["messages"][-1].type == "ai"
     assert result["messages"][-2].text == "What does Mrs Alder like?"
-    assert any(is_summary(message) for message in result["messages"])
+    assert any(map(is_summary, view(result)))
     (row,) = records_of(agent).history("real")
     assert (row.trigger, row.verdict) == ("overflow", "committed")
     assert result["compaction"]["learned"] == {llama_server.model: llama_server.context_window}

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph import CompactionThread
@@ -86,6 +87,8 @@ class Play:
     """Whether the transcript equals the recording, message by message."""
     sent: list[list[BaseMessage]]
     """The messages of every request."""
+    graph: Any
+    config: RunnableConfig
 
     def defects(self) -> list[str]:
         """All defects, beginning with the first of each kind."""
@@ -141,6 +144,8 @@ def play(case: Case, database: Database) -> Play:
         [*(f"lost: {text[:80]}" for text in lost[0]), *(f"never said: {text[:80]}" for text in lost[1])],
         in_order=said == whole,
         sent=sent,
+        graph=player.graph,
+        config=player.config,
     )
 
 

@@ -5,10 +5,16 @@ A default run plays all at a quarter, and each third of a file at half.
 
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
 
 import pytest
+from langchain_core.messages import AnyMessage
 
+from langgraph_compaction.checkpoint.messages.message_codec import dumps
+from langgraph_compaction.graph import CompactionThread, view
 from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.state import messages_in_view
 from tests.full import part
 from tests.replay.payloads import refused
 from tests.replay.plays import NO_ROOM, SIZES, TAU_BENCH, Case, Play, let_pass
@@ -60,6 +66,28 @@ def test_every_request_is_taken_by_the_providers(case: Case, played: Played) -> 
     found = [refused(messages, play.recording.tools) for messages in play.sent]
     assert len(found) == play.wire.requests > 0
     assert let_pass(found, case.file), Counter(map(str, found))
+
+
+def test_undo_and_redo_change_the_view_alone(played: Played) -> None:
+    """After compactions and rollbacks `messages` is what was said; undo and redo give the request of then and now."""
+    play = played(Case("swe-agent/pydicom-1458.traj", 0, 25, "-failing"))
+    assert play.defects() == []  # the conversation after every step, and the view after every rollback
+    verdicts = [row.verdict for row in play.report.attempts]
+    assert min(map(verdicts.count, ("failed_transient", "degraded_deterministic"))) > 1
+    thread = CompactionThread(play.graph, play.config)
+
+    def stored(part: Callable[[Any], list[AnyMessage]]) -> list[bytes]:
+        return list(map(dumps, part(play.graph.get_state(play.config).values)))
+
+    said, request = stored(itemgetter("messages")), stored(view)
+    began_with = thread.show(play.report.attempts[-1].compaction_id).began_with
+    thread.undo(force=True)
+    assert stored(messages_in_view)[: len(began_with)] == list(map(dumps, began_with))
+    assert stored(view) != request
+    assert stored(itemgetter("messages")) == said
+    thread.redo()
+    assert stored(view) == request
+    assert stored(itemgetter("messages")) == said
 
 
 def test_every_window_makes_compactions_necessary(played: Played) -> None:

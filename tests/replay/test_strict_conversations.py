@@ -24,12 +24,11 @@ from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
     CompactionThread,
-    as_node,
     create_compacting_agent,
     create_compaction_graph,
 )
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes import compact_messages, render
+from langgraph_compaction.nodes import compact_messages, view
 from tests.full import part
 from tests.replay.strict_server import StrictServer, strict_server
 from tests.settings import settings as of_flat_names
@@ -104,20 +103,20 @@ def middleware(model: Any, settings: CompactionSettings, saver: Any) -> Any:
 
 
 def graph(model: Any, settings: CompactionSettings, saver: Any) -> Any:
-    """A graph of one's own, which calls the model with the rendered messages."""
+    """A graph of one's own, which calls the model with the view."""
     compaction = create_compaction_graph(
         settings=settings, summarizer=summarizer(model, settings), system_prompt=PROMPT, tools=[lookup]
     )
     bound = model.bind_tools([lookup])
 
     def request(state: CompactionState) -> Any:
-        return [SystemMessage(PROMPT), *render(state["messages"])]
+        return [SystemMessage(PROMPT), *view(state)]
 
     async def acall(state: CompactionState) -> Any:
         return {"messages": [await bound.ainvoke(request(state))]}
 
     builder = StateGraph(CompactionState)
-    builder.add_node("compact", as_node(compaction))
+    builder.add_node("compact", compaction)
     builder.add_node("model", RunnableLambda(lambda state: {"messages": [bound.invoke(request(state))]}, acall))
     builder.add_node("tools", ToolNode([lookup]))
     builder.add_edge(START, "compact").add_edge("compact", "model").add_edge("tools", "compact")

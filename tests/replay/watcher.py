@@ -4,9 +4,11 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import archive
@@ -15,6 +17,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model
+from langgraph_compaction.nodes.state import conversation, messages_in_view
 from tests.invariants import as_said, check_transition, is_summary
 
 State = dict[str, Any]
@@ -22,6 +25,7 @@ COMMITTED = {"committed", "degraded_deterministic"}
 NO_DRAFT = {"refused", "declined", "deferred_cooldown", "noop"}
 """Verdicts of attempts that were never opened."""
 MOST_BYTES = 2_048
+_SERDE = JsonPlusSerializer()
 
 
 class Watcher:
@@ -40,14 +44,23 @@ class Watcher:
         self.steps = 0
         self.closed: list[dict[str, Any]] = []
         """The `last` entry of every closed attempt, in order."""
+        self._said: list[AnyMessage] = []
+        self._moved = 0
+        self._cut = False
         self._known: dict[str, bytes] = {}
         """Every message in its first form, in the order in which they came."""
         self._order: dict[str, int] = {}
         self._opened: list[AnyMessage] = []
+        self._view = b""
+        """The view when the last draft was opened."""
         self._committed: list[str] = []
 
     def __call__(self, state: State) -> None:
-        """Check the state after a step."""
+        """Check the state after a step: that of the conversation, and that of its view."""
+        self._check_whole(state)
+        newest = (state.get("compaction_view") or {}).get("newest")
+        self._cut = newest not in {None, *(message.id for message in self._said)}
+        state = {**state, "messages": messages_in_view(state)}
         before, self.state = self.state, state
         self.steps += 1
         for check in (self._always, self._transition, self._draft):
@@ -56,6 +69,26 @@ class Watcher:
             except AssertionError as error:
                 step = _channel(before).get("step", "start")
                 self.defects.append(f"step {self.steps}, {step}: {str(error).splitlines()[0]}")
+
+    def _check_whole(self, state: State) -> None:
+        """Check that the conversation only grows: what was said before this step stands unchanged before the rest.
+
+        The replay itself takes the graph's answer to a refused message out again.
+        """
+        said, before = conversation(state), self._said
+        if before and answers_for_model(before[-1]):
+            before = before[:-1]
+        moved = (state.get("compaction_view") or {}).get("moved", 0)
+        if moved > self._moved:  # hidden messages have left the state, where the settings say so
+            there = {message.id for message in said}
+            kept = [message for message in before if message.id in there]
+            if len(before) - len(kept) != moved - self._moved:
+                self.defects.append(f"step {self.steps}: other messages have left the state than the view says")
+            before, self._moved = kept, moved
+        for old, new in zip_longest(before, said[: len(before)]):
+            if new is not old and (new is None or dumps(new) != dumps(old)):
+                self.defects.append(f"step {self.steps}: {old.id} is no longer what was said")
+        self._said = said
 
     def _always(self, before: State, state: State) -> None:
         """Check order, system messages, the one summary, the unanswered message, and small channels."""
@@ -73,7 +106,7 @@ class Watcher:
         lost = [m for m in before["messages"] if isinstance(m, SystemMessage) and m.id not in there]
         assert not lost, "a system message is gone"
         small = {key: value for key, value in _channel(state).items() if key != "draft"}
-        assert len(json.dumps([small, state.get("memory")])) < MOST_BYTES, "the channels have grown"
+        assert len(json.dumps(small)) < MOST_BYTES, "the channel has grown"
 
     def _transition(self, before: State, state: State) -> None:
         epochs = _channel(before).get("epoch", 0), _channel(state).get("epoch", 0)
@@ -84,16 +117,18 @@ class Watcher:
             self._check_commit(before, state)
 
     def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
-        """Without a commit a conversation only grows; a refused message is replaced by a line and archived.
-
-        The replay itself takes the graph's answer to it out again.
-        """
+        """Without a commit the view only grows; a line stands in place of a refused message, which is archived."""
         if before and answers_for_model(before[-1]):
             before = before[:-1]
         names = [message.id for message in before]
         assert [message.id for message in now[: len(before)]] == names, "messages are gone without a commit"
+        marks = [
+            new.additional_kwargs.get("compaction", {}) for old, new in zip(before, now, strict=False) if new != old
+        ]
+        # the history before other answers may have changed, or the message by which it is told was deleted
+        refused = self._cut or any(mark.get("refused") for mark in marks)
         for old, new in zip(before, now, strict=False):
-            if new is not old and new != old:
+            if new is not old and new != old and not (refused and as_said(new) == as_said(old)):
                 mark = new.additional_kwargs.get("compaction", {})
                 assert mark.get("refused"), f"{old.id} has changed without a commit"
                 kept = self.records.recall(self.thread, mark["handle"])
@@ -105,15 +140,16 @@ class Watcher:
         return message
 
     def _draft(self, before: State, state: State) -> None:
-        """Check that SQL has the snapshot while a draft is open, and that a rollback restores it."""
+        """Check that SQL has the snapshot while a draft is open, and that a rollback leaves the view before."""
         was, now = _channel(before).get("draft"), _channel(state).get("draft")
         if now and not was:
-            self._opened = list(state["messages"])
+            self._opened, self._view = list(state["messages"]), viewed(state)
             assert self._snapshot(now) == list(map(dumps, self._opened)), "the snapshot is another conversation"
         if was and not now:
             last = _channel(state)["last"]
             self.closed.append(last)
             if last["verdict"] not in COMMITTED:
+                assert viewed(state) == self._view, "after the rollback stands another view"
                 left = state["messages"][: len(self._opened)]
                 assert list(map(dumps, left)) == self._snapshot(was), "the rollback is not the snapshot"
 
@@ -155,6 +191,11 @@ class Watcher:
             if row.verdict in COMMITTED and (row.floor, row.tokens_after) != (last["floor"], last["tokens_after"]):
                 found.append(f"attempt {row.id}: floor {row.floor}, {row.tokens_after} tokens, the state {last}")
         return found + [f"attempt {row.id} is still open" for row in rows if row.verdict is None]
+
+
+def viewed(state: State) -> bytes:
+    """Return the channel `compaction_view` as a checkpoint stores it."""
+    return _SERDE.dumps_typed(state.get("compaction_view"))[1]
 
 
 def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> None:

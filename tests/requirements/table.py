@@ -27,6 +27,9 @@ This package combines five systems that compact conversations, S0 to S4, each de
 *requirement* is a numbered line of such a document. The column *held by* names the tests in `tests/acceptance` with
 the mark `requirement` and the number of the line, or says why the line requires nothing.
 
+What the documents call the events of a session or the items of a conversation is here what the model is given. The
+conversation itself, the state's `messages`, stays as it was said.
+
 These tests use the chat models of OpenAI and Anthropic, with windows of 128,000 and 200,000 tokens (80,000 where the
 document sets that). The models return scripted answers; for each provider, one test sends its requests over HTTP to
 a local server. Settings are the defaults of the preset, and the agent's own model writes the summaries.

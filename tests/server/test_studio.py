@@ -36,25 +36,36 @@ def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> No
         assert list(fields) == list(CompactionOverrides.model_fields)
         assert all(field["description"] and field["default"] is None for field in fields.values())
         assert "required" not in schemas[name]
-    assert list(schemas["input_schema"]["properties"]) == ["messages", "compaction", "memory", "compaction_request"]
+    channels = ["messages", "compaction", "compaction_view", "compaction_request"]
+    assert list(schemas["input_schema"]["properties"]) == channels
 
 
 @pytest.mark.parametrize("accept", [True, False])
 def test_an_interrupt_is_answered(client: Any, assistant: str, accept: bool) -> None:
-    """The thread waits for a person, shows the question with its figures, and goes on as they say."""
+    """The thread waits for a person, asks in the form of front ends, goes on as they say, and keeps what was said."""
     thread = client.threads.create()["thread_id"]
     context = {"require_confirmation": True}
     client.runs.wait(thread, assistant, input=SOFT, context=context)
     waiting = client.threads.get_state(thread)
     assert waiting["next"] == ["confirm"]
     (question,) = [one["value"] for one in waiting["interrupts"]]
-    assert question["question"] == "Compact the conversation?"
+    (action,), (review,) = question["action_requests"], question["review_configs"]
+    assert action["description"].startswith("Compact the conversation?")
+    assert (action["name"], action["args"]) == (review["action_name"], {"focus": ""})
+    assert review["allowed_decisions"] == ["approve", "edit", "reject"]
     assert client.threads.get(thread)["status"] == "interrupted"
-    answer = {"resume": {"accept": accept, "focus": "the parts"}}
-    state = client.runs.wait(thread, assistant, command=answer, context=context)
+    edit = {"type": "edit", "edited_action": {"name": "compact_conversation", "args": {"focus": "the parts"}}}
+    answer = {"resume": {"decisions": [edit if accept else {"type": "reject"}]}}
+    client.runs.wait(thread, assistant, command=answer, context=context)
+    state = client.threads.get_state(thread)["values"]
     assert state["compaction"]["last"]["verdict"] == ("committed" if accept else "declined")
     assert state["compaction"].get("epoch", 0) == accept
+    assert ids(state)[:-1] == [message["id"] for message in SOFT["messages"]]
+    assert state["messages"][0]["content"] == SOFT["messages"][0]["content"]
     assert state["messages"][-1]["type"] == "ai"
+    if accept:
+        summary = state["compaction_view"]["summary"]["content"]
+        assert summary not in [message["content"] for message in state["messages"]]
     assert client.threads.get(thread)["status"] == "idle"
 
 

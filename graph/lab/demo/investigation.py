@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.prebuilt import ToolNode
 
@@ -13,6 +13,8 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, LedgerRow
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
+from langgraph_compaction.nodes.conversation.view import as_said
+from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
@@ -114,18 +116,18 @@ class Investigation:
     def _ledger(self) -> list[LedgerRow]:
         return records_of(self.graph).history(self.thread)
 
-    def _state(self) -> list[BaseMessage]:
-        return list(self.graph.get_state(self.config).values["messages"])
+    def _in_view(self) -> list[AnyMessage]:
+        return messages_in_view(self.graph.get_state(self.config).values)
 
     def transcript(self) -> list[BaseMessage]:
-        """Return the whole conversation, joined from the archive and the state."""
+        """Return the whole conversation as it was said."""
         return list(CompactionThread(self.graph, self.config).transcript())
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the finished work, and undo the last compaction. Tokens are o200k tokens.
 
-        `lost_messages` counts the messages that the transcript lacks. `rollback` says whether the conversation was
-        the same before and after the failed compaction; `None` if none failed.
+        `lost_messages` counts the messages that the transcript lacks. `rollback` says whether the model saw the same
+        before and after the failed compaction; `None` if none failed.
         """
         said, found = [*map(_content, self.said)], [*map(_content, self.transcript())]
         checkpoints = [snapshot.values for snapshot in self.graph.get_state_history(self.config)]
@@ -142,7 +144,7 @@ class Investigation:
             "tool_calls": len(results),
             "tool_tokens": sum(self.counter.text(message.text) for message in results),
             "messages_said": len(said),
-            "messages_in_state": len(self._state()),
+            "messages_in_view": len(self._in_view()),
             "lost_messages": (Counter(said) - Counter(found)).total(),
             "in_order": said == found,
             "checkpoints": len(checkpoints),
@@ -154,11 +156,11 @@ class Investigation:
         }
 
     def _undo(self) -> dict[str, int]:
-        """Undo the last compaction; `missing` counts the messages removed by it that do not come back unchanged."""
-        before, last = self._state(), self.graph.get_state(self.config).values["compaction"]["head"]
-        originals = records_of(self.graph).taken_by(self.thread, last)
+        """Undo the last compaction; `missing` counts the messages that the model does not see again unchanged."""
+        before, last = self._in_view(), self.graph.get_state(self.config).values["compaction"]["head"]
+        originals = [as_said(cast("AnyMessage", one)) for one in records_of(self.graph).taken_by(self.thread, last)]
         CompactionThread(self.graph, self.config).undo(last, force=True)
-        after = {message.id: message for message in self._state()}
+        after = {message.id: as_said(message) for message in self._in_view()}
         missing = sum(after.get(message.id) != message for message in originals)
         sizes = {"messages_before": len(before), "messages_after": len(after)}
         return {**sizes, "originals": len(originals), "missing": missing}
@@ -182,19 +184,19 @@ def problems(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _is_rolled_back(checkpoints: list[dict[str, Any]]) -> bool | None:
-    """Return whether the messages before and after a failed compaction are the same; `None` if none failed.
+    """Return whether the model sees the same before and after a failed compaction; `None` if none failed.
 
     `checkpoints` are the states of all checkpoints, newest first.
     """
-    after: list[BaseMessage] | None = None
+    after: list[AnyMessage] | None = None
     for values in checkpoints:
         compaction: dict[str, Any] = values.get("compaction") or {}
         if compaction.get("draft"):
             continue
         if (compaction.get("last") or {}).get("verdict", "committed") not in COMMITTED:
-            after = values["messages"]
+            after = messages_in_view(values)
         elif after is not None:
-            return bool(values["messages"] == after)
+            return messages_in_view(values) == after
     return None
 
 

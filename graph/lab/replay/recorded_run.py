@@ -19,8 +19,10 @@ from langgraph_compaction.nodes.conversation.message_marks import answers_for_mo
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.runtime.admission import SYSTEM_REFUSED
+from langgraph_compaction.nodes.state import messages_in_view
 
 from ...builder import Graph, create_compacting_agent
+from ...history import transcript_in
 from ...window_text import part_of, tokens_or_share
 from ...window_usage import window_usage
 from ..recordings import Recording
@@ -179,13 +181,12 @@ class Player:
     def take_stock(self) -> None:
         """Complete the report with the state of the thread, after the end of the replay or after an error."""
         state = self.graph.get_state(self.config).values
-        messages: list[BaseMessage] = state.get("messages", [])
         records = CompactionRecords(self.options.database)
-        head = (state.get("compaction") or {}).get("head")
-        whole = records.transcript(self.report.thread, "", messages, head=head)
-        self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
+        whole = transcript_in(records, self.report.thread, state)
+        shown = messages_in_view(state)
+        self.report.messages, self.report.rounds = len(shown), sum(map(is_real_user, shown))
         self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.options.bias)
-        self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
+        self.report.archived = len({m.id for m in whole} - {m.id for m in shown})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()
         self.report.attempts = records.history(self.report.thread)

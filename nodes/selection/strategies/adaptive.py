@@ -38,6 +38,7 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
     applying = (
         replace(choice, name=name, then=settings.adaptive_then)
         for name in settings.adaptive_orders.of(kind)
+        if name not in demand.left_out
         for choice in PROGRESSIVE[name](selector, demand)
         if selector.resolve(demand, choice).drop
     )

@@ -114,7 +114,10 @@ def full() -> list[str]:
     [
         ("yes", "committed"),
         ("keep: the ships", "committed"),
-        ('{"accept": true, "focus": "the ships"}', "committed"),
+        (
+            '{"decisions": [{"type": "edit", "edited_action": {"name": "x", "args": {"focus": "the ships"}}}]}',
+            "committed",
+        ),
         *((refusal, "declined") for refusal in ("no", "reject", "否")),
     ],
 )

@@ -30,7 +30,7 @@ def test_nothing_is_lost_in_ten_windows_of_tool_results(whole: dict[str, Any]) -
     assert problems(whole) == whole["problems"] == []
     assert (whole["tool_calls"] >= 60, whole["tool_tokens"] >= 300_000, whole["window"]) == (True, True, 32_000)
     assert 0 < whole["max_request_tokens"] <= whole["limit"] < whole["window"]
-    assert whole["messages_in_state"] < whole["messages_said"] / 3
+    assert whole["messages_in_view"] < whole["messages_said"] / 3
     verdicts = [row["verdict"] for row in whole["compactions"]]
     failed = verdicts.index("rejected_empty")
     assert verdicts[failed + 1] == "degraded_deterministic"

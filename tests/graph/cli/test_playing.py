@@ -13,6 +13,7 @@ from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.state import view
 from tests.graph.cli.replaying import READ
 from tests.histories import asks, result, user
 from tests.recount import unpaired
@@ -111,9 +112,10 @@ def test_a_refused_input_is_followed_by_its_recorded_answer(player: Callable[...
     states: list[dict[str, Any]] = []
     played = player(Recording(name="r", messages=messages), states.append, window="100")
     assert list(played.steps()) == [3, 4, 7, 9]
-    notice, *others = [one for one in states[-1]["messages"] if one.text.startswith("[This message was not")]
+    assert to_openai(states[-1]["messages"]) == to_openai(messages)
+    notice, *others = [one for one in view(states[-1]) if one.text.startswith("[This message was not")]
     assert others == []
-    assert to_openai(states[-1]["messages"]) == to_openai([*messages[:3], notice, *messages[4:]])
+    assert to_openai(view(states[-1])) == to_openai([*messages[:3], notice, *messages[4:]])
     report = played.report
     assert (report.turns, report.requests, report.refused_turns, report.lost_messages) == (3, 4, 1, 0)
     assert (report.messages, report.rounds) == (9, 3)

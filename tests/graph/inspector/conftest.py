@@ -27,7 +27,7 @@ class Told:
         model = ScriptedModel(replies=[usage(AIMessage("answered", id="the-answer"), 100), "later"])
         self.mute = True
         summarizer = ScriptedModel(replies=[lambda _: "" if self.mute else SUMMARY])
-        self.graph = agent(model, summarizer, checkpointer=self.saver)
+        self.graph = agent(model, summarizer, checkpointer=self.saver, on_summary_failure="digest")
 
     def report(self) -> Report:
         """Return the report of the thread."""

@@ -13,7 +13,7 @@ from tests.settings import settings, taken
 
 OF_THE_MIDDLEWARE = (
     *("trigger", "keep", "trim_tokens_to_summarize", "fallback_summarizers", "redact"),
-    *("extensions", "database"),
+    *("extensions", "database", "channel"),
 )
 
 

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.graph import CompactionSettings, CompactionState, as_node
+from langgraph_compaction.graph import CompactionSettings, CompactionState
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, copying, texts, usage
@@ -35,6 +35,11 @@ from tests.graph.middleware import agents
 from tests.invariants import is_summary
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
+AS_NODE: dict[Any, dict[str, Any]] = {
+    harness.agent: {"checkpointer": None},
+    agents.agent: {"checkpointer": None, "channel": "compaction"},
+}
+"""How each builds an agent that is a node of a parent with the channels."""
 MODES = ["values", "updates", "messages", "custom", "debug", "tasks", "checkpoints"]
 
 
@@ -98,14 +103,16 @@ async def test_a_fallback_takes_over(go: Drive, build: Any) -> None:
 
 
 async def test_a_tool_of_another_agent(go: Drive, build: Any) -> None:
-    """`as_tool`: its answer comes back, whatever its own conversation was cut to."""
-    inner = build(ScriptedModel(replies=["forty-two"]), checkpointer=None)
+    """`as_tool`: its answer comes back, behind the messages that it was given."""
+    model = ScriptedModel(replies=["forty-two"])
+    inner = build(model, checkpointer=None)
     with warnings.catch_warnings(action="ignore"):
         assert "messages" in inner.as_tool(name="expert", description="Asks the expert.").args
         as_tool = inner.as_tool(name="expert", description="Asks the expert.", arg_types={"messages": list})
     found = await invoked(go, as_tool, full())
+    assert found["messages"][:-1] == full()["messages"]
     assert found["messages"][-1].text == "forty-two"
-    assert is_summary(found["messages"][0])
+    assert is_summary(model.received[0][0])  # type: ignore[arg-type] # any message
 
 
 async def test_a_tool_that_calls_the_agent(go: Drive, build: Any) -> None:
@@ -155,36 +162,34 @@ async def test_a_sub_agent_with_messages_of_its_own(go: Drive, build: Any) -> No
     parent = parent_of(RunnableLambda(hand_over, afunc=ahand_over), MessagesState)
     await go.invoke(parent, said("do it"))
     await go.invoke(parent, said("and again"))
-    assert [message.text for message in values(parent)["messages"]] == ["do it", "fine", "and again", "fine"]
+    told = parent.get_state(CONFIG).values["messages"]
+    assert [message.text for message in told] == ["do it", "fine", "and again", "fine"]
     rows = records_of(inner).history("thread")
     assert {row.namespace for row in rows} == {"team"}
     assert "committed" in {row.verdict for row in rows}
 
 
-@pytest.mark.parametrize("persist", ["parent", "subgraph"])
-async def test_a_sub_agent_that_shares_the_messages(go: Drive, build: Any, persist: Any) -> None:
-    """By `as_node`: the parent shrinks with it, nothing is summarized twice, its rows stand under the node's name."""
+async def test_a_sub_agent_that_shares_the_messages(go: Drive, build: Any) -> None:
+    """The parent keeps all and the view of it, nothing is summarized twice, its rows stand under the node's name."""
     model = ScriptedModel(replies=[filler(60)])
-    inner = build(model, ScriptedModel(replies=[copying(r"SENTINEL-\d+")]), checkpointer=None)
-    state = CompactionState if persist == "parent" else MessagesState
-    parent = parent_of(as_node(inner, persist=persist), state)
+    inner = build(model, ScriptedModel(replies=[copying(r"SENTINEL-\d+")]), **AS_NODE[build])
+    parent = parent_of(inner)
     for turn in range(10):
         await go.invoke(parent, said(f"SENTINEL-{turn} {filler(100)}", f"user-{turn}"))
-    messages, rows = values(parent)["messages"], records_of(inner).history("thread")
-    assert len(messages) < 10
-    assert sum(map(is_summary, messages)) == 1
-    assert is_summary(messages[0])
+    whole, rows = parent.get_state(CONFIG).values["messages"], records_of(inner).history("thread")
+    assert [message.id for message in whole[::2]] == [f"user-{turn}" for turn in range(10)]
+    assert [message.text for message in whole[1::2]] == [filler(60)] * 10
+    assert [is_summary(message) for message in values(parent)["messages"]].index(True) == 0
+    assert sum(map(is_summary, values(parent)["messages"])) == 1
     assert [row.verdict for row in rows] == ["committed"] * 3
     assert {row.namespace for row in rows} == {"team"}
     assert all(f"SENTINEL-{turn}" in texts(model.received[-1]) for turn in range(10))
-    whole = records_of(inner).transcript("thread", "team", messages, head=rows[-1].compaction_id)
-    assert [message.id for message in whole if message.type == "human"] == [f"user-{turn}" for turn in range(10)]
 
 
 async def test_what_arrives_while_a_shared_sub_agent_waits_stays(go: Drive, build: Any) -> None:
     """A message that comes with the answer stands behind the question, and other channels get what is theirs."""
     model = ScriptedModel(replies=[usage(calls(("ask", {})), 900), usage(AIMessage("done"), 100)])
-    parent = parent_of(as_node(build(model, tools=[ask], checkpointer=None)))
+    parent = parent_of(build(model, tools=[ask], **AS_NODE[build]))
     await go.invoke(parent, {"messages": [*rounds(4), HumanMessage("go", id="q")]})
     late = HumanMessage("by the way", id="late")
     await go.invoke(parent, Command(resume="left", update={"messages": [late]}))
@@ -204,9 +209,9 @@ async def test_a_shared_sub_agents_other_results_reach_the_parent(go: Drive) -> 
     """By the names of its channels."""
     schema = {"title": "Answer", "type": "object", "properties": {"n": {"type": "integer"}}, "description": "It."}
     inner = agents.agent(
-        ScriptedModel(replies=[calls(("Answer", {"n": 3}))]), response_format=schema, checkpointer=None
+        ScriptedModel(replies=[calls(("Answer", {"n": 3}))]), response_format=schema, **AS_NODE[agents.agent]
     )
-    parent = parent_of(as_node(inner), Asked)
+    parent = parent_of(inner, Asked)
     await go.invoke(parent, full())
     assert values(parent)["structured_response"] == {"n": 3}
 
@@ -235,8 +240,8 @@ async def test_every_mode_of_streaming(go: Drive, build: Any, mode: str) -> None
     if mode == "messages":
         assert "".join(message.text for message, _ in chunks) == "here you are"
     if mode == "values":
+        assert [message.id for message in chunks[-1]["messages"][:-1]] == [m.id for m in full()["messages"]]
         assert chunks[-1]["messages"][-1].text == "here you are"
-        assert is_summary(chunks[-1]["messages"][0])
     if mode == "custom":
         assert [e["verdict"] for e in events([(mode, c) for c in chunks], "CompactionEvent")] == ["committed"]
     if mode == "updates":

@@ -11,8 +11,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import CompactionThread, OverLimitError, SettingsError, UnknownWindowError
-from langgraph_compaction.graph.middleware import CompactingState, CompactionMiddleware
+from langgraph_compaction.graph import CompactionThread, OverLimitError, UnknownWindowError
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, WORDS, Drive, filler, full, request_tokens, said, standing, values, verdicts
@@ -42,7 +42,7 @@ async def test_a_limit_of_calls_ends_the_run_after_a_compaction(go: Drive) -> No
     result = await go.invoke(graph, {"messages": [*full()["messages"][:-1], HumanMessage("go")]})
     assert "Model call limits exceeded" in result["messages"][-1].text
     assert "committed" in verdicts(graph)
-    assert len(values(graph)["messages"]) < len(full()["messages"])
+    assert len(values(graph)["messages"]) < len(full()["messages"]) < len(result["messages"])
 
 
 async def test_a_model_without_a_window_is_named(go: Drive) -> None:
@@ -76,20 +76,6 @@ async def test_a_providers_own_tool_is_passed_on(go: Drive, own: dict[str, Any])
     await go.invoke(graph, said("hello"))
     assert values(graph)["messages"][-1].text == "found"
     assert model.bound_tools == [own]
-
-
-class WithText(CompactingState):
-    """A state with a text of its own under the name of our channel."""
-
-    memory: str  # type: ignore[assignment] # the conflict that is tested
-
-
-async def test_a_channel_of_the_same_name_is_named_in_an_error(go: Drive) -> None:
-    """It says which name to change."""
-    model = ScriptedModel(replies=["noted"], profile_window=WINDOW)
-    graph = assistant(model, state_schema=WithText)
-    with pytest.raises(SettingsError, match="named 'memory'"):
-        await go.invoke(graph, {**said("hello"), "memory": "likes tea"})
 
 
 class Context(AgentMiddleware[Any, Any, Any]):
