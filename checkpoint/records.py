@@ -13,6 +13,7 @@ from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryR
 from .compaction.ledger import Opening
 from .compaction.recall_search import SPEAKERS, SearchHit
 from .compaction.search_index import INDEXES
+from .db import tables
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
 from .db.thread_row import Thread, check_lease
@@ -293,6 +294,17 @@ class CompactionRecords:
         thread = self.store.find(conn, thread_id)
         if thread is not None:
             retention.erase(conn, thread, self.store.threads.now())
+
+    def forget_compactions(self, thread_id: str) -> None:
+        """Erase snapshots, summaries, ledger and archive of a thread; its checkpoints in the same database stay."""
+        self._forget_compactions(thread_id)
+        INDEXES.drop(self.database.engine.pool, thread_id)
+
+    @writes
+    def _forget_compactions(self, conn: sa.Connection, thread_id: str) -> None:
+        thread = self._lock(conn, thread_id)
+        for table in (tables.snapshot, tables.summary, tables.ledger, tables.archive):
+            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
 
     @reads
     def threads(self, conn: sa.Connection) -> list[str]:

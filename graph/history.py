@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Unpack, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint import (
+    AsyncSQLAlchemySaver,
+    CompactionRecords,
+    SQLAlchemySaver,
+    UnknownAttemptError,
+)
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.view import read_view
+from langgraph_compaction.nodes.conversation.view import NO_VIEW, read_view
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 from langgraph_compaction.nodes.state import conversation, messages_in_view, moved
 
@@ -187,6 +193,39 @@ def transcript_in(
         return said
     # without a view, an earlier version has removed messages
     return cast("list[AnyMessage]", records.transcript(thread, namespace, said, head=head))
+
+
+def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Effects[None]:
+    """Erase one message of a thread at rest from state, older checkpoints and all that was made of it."""
+    state, dependencies, saver = (yield from at_rest(graph, config)), dependencies_of(graph), graph.checkpointer
+    if not isinstance(saver, SQLAlchemySaver | AsyncSQLAlchemySaver) or not dependencies.owns_list:
+        raise CompactionError(
+            "one message can be erased where a checkpointer of this package keeps the thread of an agent that is no "
+            "node of another graph: elsewhere older checkpoints would keep it"
+        )
+    records, thread = dependencies.records, thread_of(config)
+    said = yield from querying(records, lambda: transcript_in(records, thread, state.values))
+    if not any(message.id == message_id for message in said):
+        raise SettingsError(f"the thread holds no message {message_id!r}: transcript() shows ids")
+    rest = [message for message in said if message.id != message_id]
+    pins = [name for name in (state.values.get("compaction") or {}).get("pins") or () if name != message_id]
+    made: dict[str, Any] = {
+        "head": None,
+        "goal": "",
+        "usage": None,
+        "draft": None,
+        "handoff": None,
+        "last": {},
+        "held": False,
+    }
+    update = {
+        "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *rest],
+        "compaction_view": NO_VIEW,
+        "compaction": {**made, "pins": pins},
+    }
+    yield from written(graph, config, update)
+    yield from querying(records, lambda: records.forget_compactions(thread))
+    yield from either(lambda: saver.prune([thread], archive="drop"), lambda: saver.aprune([thread], archive="drop"))
 
 
 def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:

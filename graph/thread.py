@@ -23,6 +23,7 @@ from .history import (
     attempts,
     changes_since,
     erased,
+    erased_message,
     hits_of,
     recalled_from,
     shown,
@@ -277,6 +278,21 @@ class CompactionThread:
     async def aforget(self) -> None:
         """`forget`, asynchronously."""
         await arun(erased(self.graph, self.config))
+
+    def erase(self, message_id: str) -> None:
+        """Erase one message of the thread for good, and everything that was made of it.
+
+        The message leaves `messages` and the archive. Snapshots, summaries, ledger and archive of the thread and its
+        older checkpoints are erased, so that nothing can be undone; the other messages stay, those from the archive
+        come back into the state, and the next request that is too large is compacted anew. The bytes stay in the
+        database's files until the saver's `reclaim`. Raises `SettingsError` for an unknown id, and `CompactionError`
+        while the thread's turn is not over, and without a checkpointer of this package.
+        """
+        change_sync(self.graph, self.config, "aerase", lambda config: erased_message(self.graph, config, message_id))
+
+    async def aerase(self, message_id: str) -> None:
+        """`erase`, asynchronously."""
+        await change_async(self.graph, self.config, lambda config: erased_message(self.graph, config, message_id))
 
     def __repr__(self) -> str:
         return f"CompactionThread({self.config!r})"

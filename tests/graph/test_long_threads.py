@@ -1,13 +1,14 @@
 """Messages that the model does not see move from the state to the archive, where the application says so."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import UnknownAttemptError
-from langgraph_compaction.graph import CompactionThread, view
+from langgraph_compaction.checkpoint import SQLAlchemySaver, UnknownAttemptError
+from langgraph_compaction.graph import CompactionThread, SettingsError, view
 from tests.graph.harness import CONFIG, Drive, agent
 
 COMMAND = {"kind": "command", "text": "/compact"}
@@ -19,9 +20,10 @@ def said(graph: Any) -> list[AnyMessage]:
     return found
 
 
-async def talked(go: Drive, messages_in_state: int | None, turns: int = 40) -> Any:
+async def talked(go: Drive, messages_in_state: int | None, saver: Any = None, turns: int = 40) -> Any:
     """An agent after a long conversation with a command in it."""
-    graph = agent(triggers=(COMMAND,), messages_in_state=messages_in_state)
+    options = {"checkpointer": saver} if saver else {}
+    graph = agent(triggers=(COMMAND,), messages_in_state=messages_in_state, **options)
     for turn in range(turns):
         await go.invoke(graph, {"messages": [HumanMessage(f"question {turn} {'word ' * 60}")]})
         if turn == turns // 2:
@@ -58,6 +60,25 @@ async def test_what_has_moved_is_seen_the_same_and_is_not_brought_back(go: Drive
     assert thread.search("question 3")[0].message.text.startswith("question 3 ")
     with pytest.raises(UnknownAttemptError, match="have moved to the archive"):
         thread.undo(force=True)
+
+
+async def test_one_message_is_erased_with_all_that_was_made_of_it(go: Drive, tmp_path: Path) -> None:
+    """No older checkpoint and no archive has it; the other messages stay, and are compacted anew."""
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'erased.db'}") as saver:
+        saver.setup()
+        graph = await talked(go, 20, saver)
+        thread = CompactionThread(graph, CONFIG)
+        whole = thread.transcript()
+        await thread.aerase(str(whole[14].id))
+        with pytest.raises(SettingsError, match="holds no message"):
+            thread.erase(str(whole[14].id))
+        assert said(graph) == thread.transcript() == [*whole[:14], *whole[15:]]
+        assert thread.history() == []
+        held = {m.id for state in graph.get_state_history(CONFIG) for m in state.values["messages"]}
+        assert whole[14].id not in held
+        await go.invoke(graph, {"messages": [HumanMessage("and now?")]})
+        assert [row.verdict for row in thread.history()] == ["committed"]
+        assert whole[14].id not in {hit.message.id for hit in thread.search("question 7")}
 
 
 async def test_a_long_list_is_told_once(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
