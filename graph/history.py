@@ -18,11 +18,15 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.checkpoint.compaction.search_index import text_of
+from langgraph_compaction.checkpoint.compaction.search_terms import terms
+from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.view import NO_VIEW, read_view
-from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
+from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, querying
 from langgraph_compaction.nodes.state import conversation, messages_in_view, moved
+from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
@@ -243,11 +247,27 @@ def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:
     return len(update.get("messages", ()))
 
 
-def hits_of(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[list[SearchHit]]:
-    """Return the archived messages of a thread that match a query, the best first."""
+def hits_of(
+    graph: Graph, config: RunnableConfig, query: str, *, in_view: bool, **wanted: Unpack[Where]
+) -> Effects[list[SearchHit]]:
+    """Return the messages of a thread that match a query, the best first: archived ones, or those in view."""
     records, thread = records_of(graph), thread_of(config)
+    if in_view:
+        seen = messages_in_view((yield from state_of(graph, config)).values)
+        return (yield from blocking(lambda: _hits_in_view(seen, query)))
     look = Wanted(query=query, **wanted)
     return (yield from querying(records, lambda: look_up(records, thread, look)))
+
+
+def _hits_in_view(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
+    """Return the messages that hold words of the query; the score is the share of its words."""
+    asked = set(terms(query))
+    shares = [(len(asked & set(terms(text_of(message)))) / max(len(asked), 1), message) for message in messages]
+    found = sorted((one for one in shares if one[0]), key=lambda one: -one[0])[:MOST_FOUND]
+    return [
+        SearchHit(message=message, handle=handle(message), compaction_id="", archived_at=0.0, score=share)
+        for share, message in found
+    ]
 
 
 def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:

@@ -168,13 +168,17 @@ class CompactionThread:
         """`recall`, asynchronously."""
         return await arun(recalled_from(self.graph, self.config, query, **wanted))
 
-    def search(self, query: str = "", **wanted: Unpack[Where]) -> list[SearchHit]:
-        """Return what `recall` finds as objects for an interface: message, handle, compaction, time and score."""
-        return run_sync(self.graph, "asearch", hits_of(self.graph, self.config, query, **wanted))
+    def search(self, query: str = "", *, in_view: bool = False, **wanted: Unpack[Where]) -> list[SearchHit]:
+        """Return what `recall` finds as objects for an interface: message, handle, compaction, time and score.
 
-    async def asearch(self, query: str = "", **wanted: Unpack[Where]) -> list[SearchHit]:
+        With `in_view` the messages that the model sees are searched instead; their score is the share of the query's
+        words that they hold, and no compaction and no time is named.
+        """
+        return run_sync(self.graph, "asearch", hits_of(self.graph, self.config, query, in_view=in_view, **wanted))
+
+    async def asearch(self, query: str = "", *, in_view: bool = False, **wanted: Unpack[Where]) -> list[SearchHit]:
         """`search`, asynchronously."""
-        return await arun(hits_of(self.graph, self.config, query, **wanted))
+        return await arun(hits_of(self.graph, self.config, query, in_view=in_view, **wanted))
 
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """Pin a message of the thread, or a text; return the id of the pinned message.

@@ -58,6 +58,7 @@ async def test_what_has_moved_is_seen_the_same_and_is_not_brought_back(go: Drive
     assert thread.archive() == 0
     assert "question 3 " in thread.recall("question 3")
     assert thread.search("question 3")[0].message.text.startswith("question 3 ")
+    assert thread.search("question 39", in_view=True)[0].message.text.startswith("question 39 ")
     with pytest.raises(UnknownAttemptError, match="have moved to the archive"):
         thread.undo(force=True)
 
