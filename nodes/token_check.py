@@ -29,6 +29,7 @@ from .state import FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, with_ids
 from .summarize import is_paid, summarize
 from .text.quoting import clip
 
+UNKEPT = ("unkept", "", 0)
 MANY_MESSAGES = 2_000
 """Number of messages in the state from which a warning says what they cost."""
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
@@ -45,6 +46,7 @@ def token_check(context: NodeContext) -> Effects[Update]:
             "The state names the unknown step %r, which update_state has written; the check decides anew", step
         )
     _warn_of_length(context)
+    _warn_of_parent(context)
     asked = context.request
     calls_open = Transcript(context.messages).has_open_call
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction), calls_open=calls_open):
@@ -54,6 +56,20 @@ def token_check(context: NodeContext) -> Effects[Update]:
     update = yield from _decided(admit(context), request)
     update = {**update, "compaction": {**taken, **update["compaction"]}}
     return {**update, **({} if asked is None else context.request_read)}
+
+
+def _warn_of_parent(context: NodeContext) -> None:
+    """Warn once if this thread was compacted before and the graph around this one has not kept the view."""
+    warned = context.dependencies.warned
+    if context.owns_list or context.epoch or context.place not in warned or UNKEPT in warned:
+        return
+    warned.add(UNKEPT)
+    log.warning(
+        "Thread %r was compacted before, and its state does not know of it: unless the run starts from an older "
+        "checkpoint, the graph around the compaction keeps no channels, so that each turn pays for a summary. Let "
+        "its state inherit CompactionState, and give an agent CompactionMiddleware(channel=...)",
+        context.thread_id,
+    )
 
 
 def _warn_of_length(context: NodeContext) -> None:

@@ -243,6 +243,11 @@ class NodeContext:
         return self.dependencies.owns_list and not self.namespace
 
     @property
+    def place(self) -> tuple[str, str, int]:
+        """The name of this thread and namespace among the `warned` of the dependencies."""
+        return ("committed", f"{self.thread_id} {self.namespace}", 0)
+
+    @property
     def may_quote_archive(self) -> bool:
         """Whether automatic recall is on and the thread has an archive, because a compaction was committed."""
         return self._quotes_archive and self.epoch > 0

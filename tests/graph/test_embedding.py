@@ -36,6 +36,7 @@ from tests.graph.harness import (
     SUMMARY,
     WORDS,
     Drive,
+    agent,
     filler,
     frozen,
     full,
@@ -365,3 +366,14 @@ async def test_an_agent_keeps_its_view_in_a_parent(go: Drive) -> None:
     thread.compact(full=True)
     assert verdicts(graph) == ["committed", "undone", "redone", "committed"]
     assert len(spoken(graph)) == len(full()["messages"]) + 3
+
+
+async def test_a_parent_that_keeps_no_channels_is_told_once(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """Its agent would pay for a summary in each turn."""
+    parent = StateGraph(MessagesState)
+    parent.add_node("agent", agent(checkpointer=None, summarizer="digest"))
+    parent.add_edge(START, "agent")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    for number in range(3):
+        await go.invoke(graph, {"messages": rounds(8, tag=f"r{number}")})
+    assert [record.args for record in caplog.records if "keeps no channels" in record.msg] == [("thread",)]
