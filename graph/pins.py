@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
-from langgraph_compaction.nodes.conversation.view import NO_VIEW, as_said, changed, seen, shown_again
+from langgraph_compaction.nodes.conversation.view import NO_VIEW, View, as_said, changed, seen, shown_again
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.admission import admitted_with_pins
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -94,9 +94,9 @@ def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any
     if not forms:
         return {}
     said, view = conversation(state.values), state.values.get("compaction_view")
-    old = view or NO_VIEW
-    clip = {str(form.id): as_said(form) for form in forms}
-    summary = clip.pop(str(old["summary"].id), None) if old["summary"] else None
+    old: View = view or NO_VIEW
+    before, clip = old["summary"], {str(form.id): as_said(form) for form in forms}
+    summary = clip.pop(str(before.id), None) if before is not None else None
     return {"compaction_view": changed(said, view, source=old["source"], clip=clip, summary=summary)}
 
 

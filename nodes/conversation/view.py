@@ -206,7 +206,7 @@ def changed(
 
 def _of_thread(made: View, old: View) -> View:
     """Return a view with what holds for its thread, whichever compaction it shows."""
-    kept = {key: old[key] for key in ("moved", "inherited") if key in old}
+    kept = {key: value for key, value in old.items() if key in ("moved", "inherited")}
     return cast("View", {**made, **kept})
 
 
@@ -308,9 +308,10 @@ def redone_view(messages: Sequence[AnyMessage], view: View | None, pins: Collect
     It is the same one if nothing was said since; else the answers since then were given on another history. A
     message that was pinned since stays visible.
     """
-    if view is None or not view.get("undone"):
+    undone = view.get("undone") if view else None
+    if view is None or not undone:
         return None
-    again, *others = view["undone"]
+    again, *others = undone
     newest = message_id(messages[-1]) if messages else None
     said_since = newest != view["newest"]
     names = _names(again["hidden"])
