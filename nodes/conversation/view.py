@@ -46,7 +46,7 @@ class View(TypedDict):
     """Id of the compaction that made this view."""
     summary: AnyMessage | None
     """The user message that stands in the place of what is hidden."""
-    place: NotRequired[bytes]
+    place: NotRequired[Name]
     """The name of the hidden message in whose place the summary stands; by default of the first one."""
     hidden: Name
     """The names of the hidden messages, six bytes each (`name_of`), in the order of the conversation."""
@@ -175,17 +175,16 @@ def changed(
     `messages` is the whole conversation. A new summary takes the place of the earlier one; the earlier one stays
     unless it is among `drop`. Views that were undone stay as long as no other compaction is the `source`.
     """
-    old = view or NO_VIEW
+    old, given = view or NO_VIEW, clip or {}
     gone, names = set(drop), _names(old["hidden"])
     said = {str(message.id): message for message in messages}
     hidden = [name for message in messages if (name := name_of(message)) in names or message.id in gone]
     forms = {name: form for name, form in old["shortened"].items() if name not in gone and name in said}
-    for own, message in (clip or {}).items():
+    for own, message in given.items():
         if own in said:
             forms[own] = Shortened(name=name_of(said[own]), message=message)
     stays = old["summary"] if old["summary"] is not None and old["summary"].id not in gone else None
-    forms_now = (clip or {}).items()
-    other = gone.union(own for own, form in forms_now if own in said and not _is_sent_as(said[own], form))
+    other = gone.union(own for own, form in given.items() if own in said and not _is_sent_as(said[own], form))
     same = summary is None and stays is old["summary"] and not _is_answered(messages, other)
     place = old.get("place", b"")
     if summary is not None:
@@ -348,22 +347,14 @@ def movable(messages: Sequence[AnyMessage], view: View, keep: int) -> list[str]:
     """
     if view.get("inherited"):
         return []
-    hidden = hidden_among(messages, view)
-    place = view.get("place") if any(name_of(message) == view.get("place") for message in hidden) else None
-    stays = next((message for message in hidden if place in (None, name_of(message))), None)
-    others = [message for message in hidden if message is not stays]
+    names = [name_of(message) for message in messages]
+    hidden = sorted(_hidden_at(messages, names, _names(view["hidden"])))
+    stays = next((at for at in hidden if names[at] == view.get("place")), hidden[0] if hidden else None)
+    others = [messages[at] for at in hidden if at != stays]
     leaving = others[: len(others) - max(keep - 1, 0)]
     return [message_id(message) for message in leaving if message.id != view["newest"]]
 
 
-def hidden_count(view: View | None) -> int:
+def hidden_count(view: View) -> int:
     """Return how many messages of the state the view hides."""
-    return len(view["hidden"]) // _NAME_BYTES if view else 0
-
-
-def hidden_among(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
-    """Return the messages of a conversation that its view hides."""
-    if view is None or not view["hidden"]:
-        return []
-    names = [name_of(message) for message in messages]
-    return [messages[at] for at in sorted(_hidden_at(messages, names, _names(view["hidden"])))]
+    return len(view["hidden"]) // _NAME_BYTES

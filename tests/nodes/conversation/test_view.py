@@ -144,6 +144,7 @@ def test_a_view_that_came_back_as_json_is_read_and_anything_else_is_none(caplog:
     told = json.loads(json.dumps({**view, "hidden": b64encode(view["hidden"]).decode()}, default=as_json))
     assert ids(seen(said, read_view(told))) == ids(seen(said, view)) == ["s", "m2", "m3"]
     assert seen(said, read_view(told))[1].text == "te..."
+    assert (read_view(told) or {}).get("place") == view["place"] != b""
     wrong: list[Any] = ["text", {"hidden": b""}, *({**view, key: 3} for key in ("hidden", "summary", "shortened"))]
     for value in wrong:
         assert read_view(value) is None
