@@ -25,7 +25,7 @@ from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.view import NO_VIEW, read_view
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, querying
-from langgraph_compaction.nodes.state import conversation, messages_in_view, moved
+from langgraph_compaction.nodes.state import conversation, messages_in_view, moved, pinned_ids
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
 from .build_dependencies import dependencies_of, node_of_compaction
@@ -212,7 +212,7 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
     if not any(message.id == message_id for message in said):
         raise SettingsError(f"the thread holds no message {message_id!r}: transcript() shows ids")
     rest = [message for message in said if message.id != message_id]
-    pins = [name for name in (state.values.get("compaction") or {}).get("pins") or () if name != message_id]
+    pins = [name for name in pinned_ids(state.values) if name != message_id]
     made: dict[str, Any] = {
         "head": None,
         "goal": "",

@@ -9,11 +9,12 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.nodes.compaction_request import REQUEST, request_in
-from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.state import CompactionState, named
 
+STORED = ("compaction", "compaction_view")
+"""The channels that the nodes of a hook change, beside the request."""
 READ = "__pregel_read"
 """Key in a run's configuration under which LangGraph puts a function that reads a channel."""
 
@@ -58,7 +59,7 @@ def update_of_hook(context: NodeContext, had: Mapping[str, Any]) -> Update:
 def channels_update(context: NodeContext, had: Mapping[str, Any]) -> Update:
     """Return the channels that differ from those before, and the removal of the messages that have left the state."""
     state: Mapping[str, Any] = context.state
-    update: Update = {key: state[key] for key in CHANNELS if state.get(key) and state[key] is not had.get(key)}
+    update: Update = {key: state[key] for key in STORED if state.get(key) and state[key] is not had.get(key)}
     if REQUEST in state and request_in(state) is None:
         update[REQUEST] = state[REQUEST]  # the request was read
     if sizes := context.compaction.get("sizes"):  # after a restart, the model is not known before its first call

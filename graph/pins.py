@@ -21,7 +21,7 @@ from langgraph_compaction.nodes.runtime.admission import admitted_with_pins
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
-from langgraph_compaction.nodes.state import conversation, messages_in_view
+from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids
 
 from .builder import Graph
 from .open_work import open_nodes
@@ -45,7 +45,7 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
-    said, view, known = conversation(state.values), state.values.get("compaction_view"), _pinned_ids(state)
+    said, view, known = conversation(state.values), state.values.get("compaction_view"), pinned_ids(state.values)
     if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     view = shown_again(said, view, [name])
@@ -71,7 +71,7 @@ def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text:
 
 
 def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
-    known = _pinned_ids(state)
+    known = pinned_ids(state.values)
     found = next((m for m in _messages(state) if m.id == message_id and is_pinned(m, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
@@ -80,7 +80,7 @@ def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
 
 
 def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
-    messages, known = _messages(state), _pinned_ids(state)
+    messages, known = _messages(state), pinned_ids(state.values)
     if whole := next((m for m in messages if is_pinned(m, known) and m.text == text), None):
         return _releasing(state, whole.id)
     found = [without_pin(message, text) for message in messages if text in pins_in(message)]
@@ -103,7 +103,7 @@ def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any
 def pins_of(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:
     """Return all pins of a thread, in the order of its messages."""
     state = yield from state_of(graph, config)
-    known, found = _pinned_ids(state), list[Pin]()
+    known, found = pinned_ids(state.values), list[Pin]()
     for message in _messages(state):
         name = str(message.id)
         if is_pinned(message, known):
@@ -119,10 +119,6 @@ def _one_of(message_id: str | None, text: str | None) -> None:
 
 def _messages(state: StateSnapshot) -> list[AnyMessage]:
     return messages_in_view(state.values)
-
-
-def _pinned_ids(state: StateSnapshot) -> list[str]:
-    return list((state.values.get("compaction") or {}).get("pins") or ())
 
 
 def _message(text: str) -> HumanMessage:

@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, words_beside
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
-from langgraph_compaction.nodes.state import messages_in_view
+from langgraph_compaction.nodes.state import messages_in_view, pinned_ids
 from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
 
 from .build_dependencies import dependencies_of
@@ -110,7 +110,7 @@ def call_on(
     fixed = meter.scaled(overhead + total(counter, system))
     recalls = settings.quotes_archive and (values.get("compaction") or {}).get("epoch", 0) > 0
     sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens, recalls=recalls)
-    pins = frozenset((values.get("compaction") or {}).get("pins") or ())
+    pins = frozenset(pinned_ids(values))
     last = next(iter((values.get("messages") or [])[-1:]), None)
     said = frozenset([str(last.id)] if isinstance(last, AIMessage) else [])  # a compaction keeps the newest answer
     return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, said=said, strategies=strategies)

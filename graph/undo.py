@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     tell_ledger,
     undoing,
 )
-from langgraph_compaction.nodes.state import STATE_VERSION, conversation, messages_in_view
+from langgraph_compaction.nodes.state import STATE_VERSION, conversation, messages_in_view, pinned_ids
 
 from .builder import Graph
 from .exclusive_runs import thread_of
@@ -72,8 +72,8 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
 def redone_in(graph: Graph, config: RunnableConfig) -> Effects[Undone]:
     """Bring back the compactions that the last undo of a thread at rest has undone."""
     state = yield from at_rest(graph, config)
-    pins = (state.values.get("compaction") or {}).get("pins") or ()
-    redo = redoing(conversation(state.values), state.values.get("compaction_view"), pins)
+    values = state.values
+    redo = redoing(conversation(values), values.get("compaction_view"), pinned_ids(values))
     return (yield from _changed(graph, config, state, redo, force=True))
 
 
@@ -137,7 +137,7 @@ def branch_of(values: Mapping[str, Any], began: Sequence[AnyMessage]) -> dict[st
     last = max((at for at, message in enumerate(said) if message.id in seen_ids), default=-1)
     until = said[: last + 1]
     whole = seen_ids <= {message.id for message in until}
-    pins = (values.get("compaction") or {}).get("pins")
+    pins = pinned_ids(values)
     start = {"v": STATE_VERSION, "step": "end", "route": "end", **({"pins": pins} if pins else {})}
     if not whole:
         return {"messages": list(began), "compaction": start}

@@ -23,7 +23,7 @@ from .selection.breaker import REMEMBERED_COMMITS
 from .state import Draft, moved
 from .summary.fallback_chain import verdict_of
 
-MOST_WARNED = 1_000
+MOST_COMPACTED = 1_000
 """Number of threads of a process that are remembered, to warn where a graph around the compaction forgets it."""
 GOAL_CHARACTERS = 300
 """Maximum number of characters of the user's first input that the state stores as the goal."""
@@ -156,8 +156,8 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> U
         clip=draft["clip"],
         summary=draft.get("summary"),
     )
-    if not context.owns_list and len(context.dependencies.warned) < MOST_WARNED:
-        context.dependencies.warned.add(context.place)
+    if not context.owns_list and len(context.dependencies.compacted) < MOST_COMPACTED:
+        context.dependencies.compacted.add(context.place)
     return {"compaction": {**compaction, **_goal(context)}, **_moving(context, view)}
 
 

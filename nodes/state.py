@@ -234,6 +234,11 @@ def conversation(state: Mapping[str, Any]) -> list[AnyMessage]:
     return with_ids(state.get("messages") or [], derived=True)
 
 
+def pinned_ids(state: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the messages of a thread that are kept verbatim."""
+    return [str(name) for name in (state.get("compaction") or {}).get("pins") or ()]
+
+
 CHANNELS = ("compaction", "compaction_view", REQUEST)
 """The channels beside `messages`, as this package's own graphs name them."""
 

@@ -29,7 +29,6 @@ from .state import FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, with_ids
 from .summarize import is_paid, summarize
 from .text.quoting import clip
 
-UNKEPT = ("unkept", "", 0)
 MANY_MESSAGES = 2_000
 """Number of messages in the state from which a warning says what they cost."""
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
@@ -60,11 +59,10 @@ def token_check(context: NodeContext) -> Effects[Update]:
 
 def _warn_of_parent(context: NodeContext) -> None:
     """Warn once if this thread was compacted before and the graph around this one has not kept the view."""
-    warned = context.dependencies.warned
-    if context.owns_list or context.epoch or context.place not in warned or UNKEPT in warned:
+    if context.owns_list or context.epoch or context.place not in context.dependencies.compacted:
         return
-    warned.add(UNKEPT)
-    log.warning(
+    context.dependencies.warn_once(
+        "parent",
         "Thread %r was compacted before, and its state does not know of it: unless the run starts from an older "
         "checkpoint, the graph around the compaction keeps no channels, so that each turn pays for a summary. Let "
         "its state inherit CompactionState, and give an agent CompactionMiddleware(channel=...)",
@@ -74,13 +72,11 @@ def _warn_of_parent(context: NodeContext) -> None:
 
 def _warn_of_length(context: NodeContext) -> None:
     """Warn once in a process that every step reads a list that has become long."""
-    length, warned = len(context.conversation), context.dependencies.warned
-    known = context.settings.messages_in_state is not None or not context.owns_list
-    key = ("many messages", "", MANY_MESSAGES)
-    if length < MANY_MESSAGES or known or key in warned:
+    length, known = len(context.conversation), context.settings.messages_in_state is not None
+    if length < MANY_MESSAGES or known or not context.owns_list:
         return
-    warned.add(key)
-    log.warning(
+    context.dependencies.warn_once(
+        "length",
         "A thread holds %d messages, and LangGraph reads all of them in each step: messages_in_state=200 moves "
         "those that the model does not see to the archive. Savers of this package store each message once; others "
         "store the list at each step, unless its channel is a DeltaChannel",
@@ -164,10 +160,7 @@ def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
 
 
 def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
-    """Return the context with goal and pins that the request brings from another thread, and the rest of it.
-
-    The view takes over the marks of that thread's messages, which are believed in no other message of an input.
-    """
+    """Return the context with goal, pins and summary that the request brings from another thread, and the rest."""
     if "memory" not in request:
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}

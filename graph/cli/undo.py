@@ -7,15 +7,15 @@ from typing import Annotated, Any, cast
 
 import typer
 from langchain_core.messages import AnyMessage
-from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
+from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
-from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.view import read_view
-from langgraph_compaction.nodes.runtime.undo_request import channel_after, redoing, tell_ledger, undoing
-from langgraph_compaction.nodes.state import conversation
+from langgraph_compaction.nodes.runtime.undo_request import Undoing, channel_after, redoing, tell_ledger, undoing
+from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids
 
 from ..exclusive_runs import stored_turn
 from ..offline_edit import at_rest, newest, rewrite
@@ -101,11 +101,7 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
             f"with compaction {before.undone[0]} undone, the messages would have about {tokens:,} tokens and the "
             f"limit was {limit:,}: the next turn would compact again at once. --force undoes it all the same"
         )
-    known = channel_after(undo, values, settings=CompactionSettings(), meter=meter)
-    rewrite(saver, found, {"compaction_view": undo.view, "compaction": {**channel, **known}})
-    tell_ledger(
-        records, thread, values, undo, meter=meter, after=tokens, now=time(), checkpoint_id=found.checkpoint["id"]
-    )
+    _write(saver, thread, found, undo, meter)
     told = {"thread_id": thread, "undone": list(before.undone), "messages": len(undo.messages)}
     beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
     sentence = (
@@ -119,15 +115,9 @@ def _redo(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
-    pins = (values.get("compaction") or {}).get("pins") or ()
-    redo = redoing(conversation(values), read_view(values.get("compaction_view")), pins)
-    meter, records = meter_of_thread(channel, tiktoken_counter(), 0), CompactionRecords(saver.database)
-    known = channel_after(redo, values, settings=CompactionSettings(), meter=meter)
-    rewrite(saver, found, {"compaction_view": redo.view, "compaction": {**channel, **known}})
-    tokens = meter.request(redo.messages)
-    tell_ledger(
-        records, thread, values, redo, meter=meter, after=tokens, now=time(), checkpoint_id=found.checkpoint["id"]
-    )
+    redo = redoing(conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
+    meter = meter_of_thread(channel, tiktoken_counter(), 0)
+    tokens = _write(saver, thread, found, redo, meter)
     sentence = f"done again: {redo.head}. {len(redo.messages)} messages are in view, about {tokens:,} tokens."
     return {
         "thread_id": thread,
@@ -135,6 +125,17 @@ def _redo(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
         "messages": len(redo.messages),
         "tokens_about": tokens,
     }, sentence
+
+
+def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: Undoing, meter: Meter) -> int:
+    """Write an undo or a redo into the newest checkpoint and the ledger; return the tokens of the next request."""
+    values = found.checkpoint["channel_values"]
+    known = channel_after(change, values, settings=CompactionSettings(), meter=meter)
+    rewrite(saver, found, {"compaction_view": change.view, "compaction": {**values["compaction"], **known}})
+    had = {"compaction": values["compaction"], "messages": messages_in_view(values)}
+    tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)
+    tell_ledger(records, thread, had, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
+    return tokens
 
 
 def _release(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:

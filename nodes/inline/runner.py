@@ -18,9 +18,6 @@ from ..state import CompactionState, merge
 from ..summarize import summarize
 from ..token_check import token_check
 
-CHANNELS = ("compaction", "compaction_view")
-"""The channels of a state that the nodes of a compaction read and write."""
-
 NODES: dict[str, Body] = {
     body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback, model)
 }

@@ -1,7 +1,7 @@
 """The dependencies of the nodes: models, counters, the database. A builder makes them once, outside the state."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -191,8 +191,10 @@ class Dependencies:
     key_information: Mapping[str, KeyInformation] = field(default_factory=lambda: KEY_INFORMATION)
     """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
-    warned: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
-    """Warnings about a model's sizes that were already logged; each warning is logged once."""
+    warned: set[Hashable] = field(default_factory=set[Hashable])
+    """What was already warned of (`warn_once`)."""
+    compacted: set[tuple[str | None, str]] = field(default_factory=set[tuple[str | None, str]])
+    """Threads and namespaces whose view a graph around this one is to keep, to warn if it has not kept it."""
     due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     """Functions that block, still to be called before a node runs: they create tables, load a tokenizer and check
     sizes."""
@@ -264,19 +266,23 @@ class Dependencies:
             return sizes
         usual = settings.policy.shared({}).get("context_window")
         if (wanted := settings.context_window) and wanted > window and wanted != usual:
-            self._warn_once("capped", model, sizes, _CAPPED, wanted, window)
+            self._warn_of_sizes("capped", model, sizes, _CAPPED, wanted, window)
         if sizes.of_limit:
             figures = sizes.reserve, sizes.window, sizes.limit, sizes.trigger
-            self._warn_once("of_limit", model, sizes, _OF_LIMIT, *figures)
+            self._warn_of_sizes("of_limit", model, sizes, _OF_LIMIT, *figures)
         if sizes.raised:
-            self._warn_once("raised", model, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
+            self._warn_of_sizes("raised", model, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
         return sizes
 
-    def _warn_once(self, about: str, model: Model | None, sizes: Sizes, text: str, *figures: int) -> None:
-        key = (about, model_name(model), sizes.limit)
-        if key not in self.warned:
-            self.warned.add(key)
-            log.warning(text, key[1] or "no model", *figures)
+    def _warn_of_sizes(self, about: str, model: Model | None, sizes: Sizes, text: str, *figures: int) -> None:
+        name = model_name(model)
+        self.warn_once((about, name, sizes.limit), text, name or "no model", *figures)
+
+    def warn_once(self, about: Hashable, text: str, *figures: Any) -> None:
+        """Log a warning, unless one about the same was logged in this process before."""
+        if about not in self.warned:
+            self.warned.add(about)
+            log.warning(text, *figures)
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:
         """Return the model of this call."""

@@ -41,6 +41,7 @@ from ..state import (
     Usage,
     as_mapping,
     merge,
+    pinned_ids,
     with_ids,
 )
 from ..summary.fallback_chain import FallbackChain, Level
@@ -140,7 +141,7 @@ class NodeContext:
     @property
     def pins(self) -> tuple[str, ...]:
         """The ids of messages that are kept verbatim."""
-        return tuple(map(str, self.compaction.get("pins") or ()))
+        return tuple(pinned_ids(self.state))
 
     @property
     def request(self) -> dict[str, Any] | None:
@@ -243,9 +244,9 @@ class NodeContext:
         return self.dependencies.owns_list and not self.namespace
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """The name of this thread and namespace among the `warned` of the dependencies."""
-        return ("committed", f"{self.thread_id} {self.namespace}", 0)
+    def place(self) -> tuple[str | None, str]:
+        """The thread and the namespace of this run."""
+        return self.thread_id, self.namespace
 
     @property
     def may_quote_archive(self) -> bool:

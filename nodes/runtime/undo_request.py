@@ -21,7 +21,7 @@ from ..errors import RequestError
 from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
 from ..selection.selector import Selector
-from ..state import FOCUS_CHARACTERS, STATE_VERSION
+from ..state import FOCUS_CHARACTERS, STATE_VERSION, pinned_ids
 from ..text.quoting import clip
 from .admission import admitted_with_pins
 from .effects import Effects, querying
@@ -85,7 +85,7 @@ def channel_after(
     another name in its original form.
     """
     known = state.get("compaction") or {}
-    selector = Selector.of(done.messages, settings, meter, frozenset(map(str, known.get("pins") or ())))
+    selector = Selector.of(done.messages, settings, meter, frozenset(pinned_ids(state)))
     return {
         "v": STATE_VERSION,
         **_ENDED,

@@ -348,7 +348,7 @@ async def test_two_agents_keep_their_views_apart(go: Drive) -> None:
 
 
 async def test_an_agent_keeps_its_view_in_a_parent(go: Drive) -> None:
-    """With `channel="compaction"`; a person changes the thread by the parent."""
+    """The agent names its channel; undo, redo and pins go through the parent's thread."""
     model = ScriptedModel()
     parent = StateGraph(CompactionState)
     parent.add_node("team", agent_of(model, channel="compaction"))
