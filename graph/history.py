@@ -273,5 +273,5 @@ def _hits_in_view(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]
 def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:
     """Return, as text, the archived messages of a thread that match a query, or a sentence if none does."""
     dependencies = dependencies_of(graph)
-    counter = dependencies.counter_for(dependencies.fixed_model)
+    counter = dependencies.counter_for(dependencies.facts.name)
     return (yield from recalled(dependencies.records, thread_of(config), Wanted(query=query, **wanted), counter))

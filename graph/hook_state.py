@@ -1,7 +1,7 @@
 """The state that an agent's hook reads, and the update that it returns."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AIMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from langgraph_compaction.nodes.compaction_request import REQUEST, request_in
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
-from langgraph_compaction.nodes.state import CompactionState, named
+from langgraph_compaction.nodes.state import named
 
 STORED = ("compaction", "compaction_view")
 """The channels that the nodes of a hook change, beside the request."""
@@ -43,7 +43,7 @@ def context_of_hook(
     state: Mapping[str, Any], runtime: Runtime[Any] | None, dependencies: Dependencies
 ) -> NodeContext:
     """Return the context for a hook's nodes; `state` has the names that the nodes know."""
-    return NodeContext(cast("CompactionState", state), config_of_run(), runtime or Runtime(), dependencies)
+    return NodeContext.of(state, config_of_run(), runtime or Runtime(), dependencies)
 
 
 def update_of_hook(context: NodeContext, had: Mapping[str, Any]) -> Update:

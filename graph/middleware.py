@@ -268,11 +268,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _fits(self, context: NodeContext, model: Model, messages: Sequence[AnyMessage]) -> bool:
         """Whether a request fits another model's window, by the count for this one; yes if that is not smaller."""
-        window = told_window(model)
-        if window is None or window >= context.sizes.window:
+        facts = context.dependencies.facts_for(model)
+        if facts.window is None or facts.window >= context.sizes.window:
             return True
-        settings, fixed = self._sized(model, window)["settings"], context.sizes.fixed
-        sizes = context.dependencies.sizes_for(model, settings, window=window, fixed=fixed)
+        settings, fixed = self._sized(model, facts.window)["settings"], context.sizes.fixed
+        sizes = context.dependencies.sizes_for(facts, settings, window=facts.window, fixed=fixed)
         return context.meter.request(messages) <= sizes.limit
 
     @contextmanager

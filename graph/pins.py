@@ -17,7 +17,6 @@ from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.conversation.view import NO_VIEW, View, as_said, changed, seen, shown_again
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
-from langgraph_compaction.nodes.runtime.admission import admitted_with_pins
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
@@ -52,10 +51,13 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     messages = [*seen(said, view), *([new] if new else [])]
     dependencies = yield from settled(graph)
     compaction = state.values.get("compaction") or {}
-    admitted = yield from blocking(lambda: _admitted(dependencies, compaction, messages, frozenset({*known, name})))
-    pins = {} if new else {"pins": [*dict.fromkeys([*known, name])]}
-    update: dict[str, Any] = {"compaction": {**pins, "admitted": admitted}, "compaction_view": view}
-    yield from written(graph, config, {**update, "messages": [new]} if new else update)
+    yield from blocking(lambda: _check_room(dependencies, compaction, messages, frozenset({*known, name})))
+    update: dict[str, Any]
+    if new is None:
+        update = {"compaction": {"pins": [*dict.fromkeys([*known, name])]}, "compaction_view": view}
+    else:
+        update = {"messages": [new], "compaction_view": view}
+    yield from written(graph, config, update)
     return name
 
 
@@ -125,14 +127,11 @@ def _message(text: str) -> HumanMessage:
     return HumanMessage(text, id=str(uuid4()), additional_kwargs={MARK: {"pinned": True, "is_meta": True}})
 
 
-def _admitted(
+def _check_room(
     dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
-) -> list[str]:
-    """Return the names of all system messages and pins that the thread has admitted, the new pin included.
-
-    Raise `SettingsError` if the pins, with the texts in `<Pin>` tags, would hold more of the room than they may.
-    """
-    counter = dependencies.counter_for(dependencies.fixed_model)
+) -> None:
+    """Raise `SettingsError` if pins, with the texts in `<Pin>` tags, would hold more of the room than they may."""
+    counter = dependencies.counter_for(dependencies.facts.name)
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     selector = Selector.of(messages, dependencies.settings, meter, known)
     sizes = dependencies.sizes()
@@ -143,4 +142,3 @@ def _admitted(
         held = selector.pinned_tokens + meter.scaled(sum(map(counter.text, texts)))
         if held > (most := most_pinned(room)):
             raise SettingsError(f"pins would hold {held} tokens, and may hold {most} of a room of {room}: pin less")
-    return admitted_with_pins(compaction, selector)

@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.runtime.collect_key_information import foreseen
+from langgraph_compaction.nodes.runtime.collect_key_information import Choosing
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, words_beside
@@ -78,7 +78,7 @@ def _previewed(
 ) -> Preview:
     model = dependencies.fixed_model
     chosen = effective(dependencies.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
-    counter = dependencies.counter_for(model)
+    counter = dependencies.counter_for(dependencies.facts.name)
     call = call_on(
         values,
         chosen,
@@ -133,7 +133,7 @@ def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Previ
             words=words,
         )
 
-    proposal = foreseen(call, messages, level, demanded)
+    proposal = Choosing(call, messages, level, demanded).foreseen()
     found, goal = proposal.chosen, proposal.goal
     if isinstance(found, Finding):
         return Preview(

@@ -87,8 +87,7 @@ def _changed(
     meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    settings = dependencies.settings
-    channel = yield from blocking(lambda: channel_after(change, values, settings=settings, meter=meter))
+    channel = channel_after(change, compaction)
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
     had = {"compaction": compaction, "messages": messages_in_view(values)}
 
@@ -101,7 +100,7 @@ def _changed(
 
 def _sized(dependencies: Dependencies, change: Undoing, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
     """Return the meter of the thread, and the result of the undo with the sizes measured by this meter."""
-    sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.fixed_model)
+    sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.facts.name)
     stored: Mapping[str, int] = compaction.get("sizes") or {}  # where the model is not known before its first call
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return meter, Undone(

@@ -32,6 +32,6 @@ def window_usage(graph: Graph, config: RunnableConfig) -> WindowUsage:
     if not isinstance(spec.runnable, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
     state: Any = {"messages": [], **graph.get_state(config).values}
-    context = NodeContext(state, config, Runtime(), spec.runnable.dependencies)
+    context = NodeContext.of(state, config, Runtime(), spec.runnable.dependencies)
     sizes = context.sizes
     return WindowUsage(tokens=context.size, trigger=sizes.trigger, limit=sizes.limit, window=sizes.window)

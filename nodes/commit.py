@@ -17,10 +17,11 @@ from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import applied_to, counts_of, judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
-from .runtime.levels import draft_level
+from .runtime.levels import breaker_of, draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
-from .selection.breaker import REMEMBERED_COMMITS
-from .state import Draft, moved
+from .runtime.trigger_and_warning import counted_anew
+from .selection.breaker import COMPACTIONS
+from .state import Breaker, Draft, moved
 from .summary.fallback_chain import verdict_of
 
 MOST_COMPACTED = 1_000
@@ -55,7 +56,7 @@ def commit(context: NodeContext) -> Effects[Update]:
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
-    size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])
+    size, verdict = context.meter.request(after), verdict_of(context.chain(), draft["level"])
     outcome = outcome_of(context, draft, verdict, tokens_after=size)
     try:
         leaving = _leaving(context, draft)
@@ -106,7 +107,7 @@ def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
 
 
 def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> Update:
-    source = context.draft_key.compaction_id
+    source, breaker = context.draft_key.compaction_id, breaker_of(context)
     last = finish_attempt(
         context,
         verdict,
@@ -126,28 +127,25 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> U
         "draft": None,
         "focus": None,
         "usage": None,
-        **context.counted_anew(),
-        "recent": [*(context.compaction.get("recent") or []), context.compaction.get("calls", 0)][
-            -REMEMBERED_COMMITS:
-        ],
-        "unproven": True,
+        **counted_anew(context.compaction),
+        "breaker": Breaker(
+            recent=[*breaker.get("recent", ()), context.compaction.get("calls", 0)][-COMPACTIONS:],
+            useless=breaker.get("useless", 0),
+            unproven=True,
+        ),
         "sizes": {
             "trigger": context.call.sizes.trigger,
             "limit": context.call.sizes.limit,
             **({"fixed": fixed} if (fixed := context.meter.overhead) else {}),
         },
-        "streak": 0,
-        "level": 0,
-        "cooldown_until": 0.0,
         "declined_at": None,
         "warned": False,
         "held": False,
         "head": source,
         "last": last,
     }
-    for key in ("in_vain", "seconds_left", "failed"):
-        if context.compaction.get(key) is not None:
-            compaction[key] = None
+    if context.compaction.get("in_vain") is not None:
+        compaction["in_vain"] = None
     view = changed(
         context.conversation,
         context.view,
@@ -157,7 +155,7 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> U
         summary=draft.get("summary"),
     )
     if not context.owns_list and len(context.dependencies.compacted) < MOST_COMPACTED:
-        context.dependencies.compacted.add(context.place)
+        context.dependencies.compacted.add((context.thread_id, context.namespace))
     return {"compaction": {**compaction, **_goal(context)}, **_moving(context, view)}
 
 
@@ -166,7 +164,7 @@ def _moving(context: NodeContext, view: View) -> Update:
 
     Without a thread that is kept, the caller alone has the messages, and none leaves.
     """
-    most, kept = context.settings.messages_in_state, context.thread_id is not None and context.can_ask
+    most, kept = context.settings.messages_in_state, context.thread_id is not None and bool(context.saver)
     if most is None or not kept or not context.owns_list or hidden_count(view) <= most:
         return {"compaction_view": view}
     return moved(context.conversation, view, keep=most // 2)
@@ -183,7 +181,11 @@ def _handed_over(context: NodeContext, draft: Draft, after: Sequence[AnyMessage]
     yield from ledger_io.close(context, context.draft_key, outcome)
     known: Memory = {"goal": context.compaction["goal"]} if "goal" in context.compaction else {}
     summary, rest = draft.get("summary"), [message for message in after if not is_summary(message)]
-    memory: dict[str, Any] = {**known, **goal, "pins": [name for name in context.pins if name in kept]}
+    memory: dict[str, Any] = {
+        **known,
+        **goal,
+        "pins": [name for name in context.compaction.get("pins") or () if name in kept],
+    }
     if summary is not None:
         memory["summary"] = summary
     last = finish_attempt(

@@ -1,6 +1,7 @@
 """`confirm`: ask a person before a compaction, by LangGraph's interrupt."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AnyMessage
@@ -12,13 +13,12 @@ from .config.prompts import Language
 from .errors import ContextExhaustedError
 from .events import log
 from .gate.invariants import Finding
-from .runtime.collect_key_information import foreseen
+from .runtime.collect_key_information import Choosing
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
-from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip, one_line, quoted
 
@@ -91,7 +91,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
     if way == "compact":
         return {"compaction": {**on, "focus": focus, "declined_at": None}}
     if way == "drop_oldest":
-        return {"compaction": {**on, **at_level(context, len(context.fallback_chain) - 1), "declined_at": None}}
+        return {"compaction": {**on, "breaker": at_level(context, len(context.chain()) - 1), "declined_at": None}}
     if way == "new_thread":
         return {"compaction": {**on, "trigger": NEW_THREAD, "summarize_all": True}}
     if context.dependencies.embedded:
@@ -193,12 +193,8 @@ def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage]]:
     index = untried_level(context, context.base_fingerprint())
     if index is None:
         return {}, []
-    before, level = context.meter.request(context.messages), context.fallback_chain[index]
-
-    def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, level, texts)
-
-    proposal = foreseen(context.call, context.messages, level, demanded)
+    before, level = context.meter.request(context.messages), context.chain()[index]
+    proposal = Choosing(context.call, context.messages, level, partial(context.demand, before, level)).foreseen()
     chosen = proposal.chosen
     if isinstance(chosen, Finding):
         return {}, []

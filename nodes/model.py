@@ -5,9 +5,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 
 from .ahead.prepare import prepare_if_due
 from .compaction_request import NO_REQUEST
@@ -16,20 +14,20 @@ from .confirm import by_hand, room_made
 from .conversation.bound_history import with_history_changed
 from .conversation.message_marks import refusal
 from .conversation.request import calibration_factor, is_plausible, render
+from .conversation.request_size import Counted, Usage
 from .conversation.tokens import total
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.archive_quotation import quoted_archive
-from .runtime.dependencies import told_window
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
-from .runtime.levels import at_level
+from .runtime.levels import at_level, breaker_of
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
-from .selection import breaker
+from .selection.breaker import with_cooldown
 from .selection.compaction_marker import remove_marker
-from .state import Usage
+from .state import Breaker
 from .summarize import summarize
 
 
@@ -165,8 +163,8 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     A usage that cannot be that of this request is not used; the request is then measured by our count alone.
     `extra` is the number of tokens that this request alone had, by our count; they are not part of later sizes.
     """
-    reported, counted = answer.usage_metadata, context.counted["tokens"] + extra
-    window = max(context.sizes.window, told_window(context.model) or 0)
+    reported, counted = answer.usage_metadata, context.measured.counted + extra
+    window = max(context.sizes.window, context.facts.window or 0)
     if not reported or not is_plausible(reported, counted, window):
         return {"usage": None}
     sent, written = reported["input_tokens"] - context.meter.scaled(extra), reported["output_tokens"]
@@ -176,17 +174,20 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
-        before=context.outlines[1],
+        before=context.measured.outline,
         tokens=sent + added,
-        model=context.model_name,
+        model=context.facts.name,
         epoch=context.epoch,
         fixed=context.meter.overhead,
-        counted=context.counted,
+        counted=Counted(counter=context.counter.name, tokens=context.measured.counted),
     )
-    known = context.compaction.get("calibration") or {}
     scale = calibration_factor(reported["input_tokens"], counted)
-    calibration = {**known, context.model_name: round(scale, 4)}
-    return {"usage": usage, "calibration": calibration, **_judged(context, sent)}
+    return {"usage": usage, **_calibrated(context, scale), **_judged(context, sent)}
+
+
+def _calibrated(context: NodeContext, scale: float) -> dict[str, Any]:
+    """Return the factor between the tokens of this model's provider and our count, beside those of other models."""
+    return {"calibration": {**(context.compaction.get("calibration") or {}), context.facts.name: round(scale, 4)}}
 
 
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
@@ -195,21 +196,15 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     If that size is not below the trigger, the next attempt takes another level, and several such compactions in a row
     start the breaker's cool-down.
     """
-    if not context.compaction.get("unproven"):
+    breaker = breaker_of(context)
+    if not breaker.get("unproven"):
         return {}
     if sent < context.sizes.trigger:
-        return {"unproven": False, "ineffective": 0}
-    times = context.compaction.get("ineffective", 0) + 1
-    last = (context.compaction.get("last") or {}).get("level", 0)
-    judged: dict[str, Any] = {
-        "unproven": False,
-        "ineffective": times,
-        **at_level(context, min(last + 1, len(context.fallback_chain) - 1)),
-    }
+        return {"breaker": Breaker({**breaker, "unproven": False, "useless": 0})}
+    last, times = (context.compaction.get("last") or {}).get("level", 0), breaker.get("useless", 0) + 1
+    judged = at_level(context, min(last + 1, len(context.chain()) - 1)) | {"unproven": False, "useless": times}
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
-    if times >= breaker.COOLDOWN_AFTER:
-        judged["cooldown_until"] = context.now() + breaker.COOLDOWN_S
-    return judged
+    return {"breaker": with_cooldown(judged, times, context.now())}
 
 
 def _overflow(context: NodeContext, error: Exception) -> Update:
@@ -238,11 +233,9 @@ def _overflow(context: NodeContext, error: Exception) -> Update:
         "overflows": 1,
         "usage": None,
     }
-    name = context.model_name
     if allowed:
-        compaction["learned"] = {**(context.compaction.get("learned") or {}), name: allowed}
+        compaction["learned"] = {**(context.compaction.get("learned") or {}), context.facts.name: allowed}
     if sent:
         counted = context.meter.unscaled(context.meter.request(context.messages))
-        scale = round(calibration_factor(sent, counted), 4)
-        compaction["calibration"] = {**(context.compaction.get("calibration") or {}), name: scale}
+        compaction |= _calibrated(context, calibration_factor(sent, counted))
     return {"compaction": compaction}

@@ -9,10 +9,10 @@ from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import counts_of
 from .runtime.finish_attempt import finish_attempt, outcome_of
-from .runtime.levels import count_failure, draft_level, keeps_everything, untried_level, urgent
+from .runtime.levels import breaker_of, count_failure, draft_level, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
-from .state import Draft
+from .state import Breaker, Draft
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that change neither the level nor the number of failures."""
@@ -40,20 +40,17 @@ def rollback(context: NodeContext) -> Effects[Update]:
     if "prepared" in draft and verdict != "recovered":
         yield from ledger_io.settle(context, draft["prepared"], verdict, reason)
     last = _finished(context, draft, found)
-    compaction: dict[str, Any] = {"draft": None}
-    if verdict not in NO_FAILURE:
-        compaction |= count_failure(
-            context, draft["base_fingerprint"], draft["level"], found, draft.get("selected", "")
-        )
     if verdict == "recovered":
-        compaction |= yield from _decided_anew(context)
-    else:
-        compaction["seconds_left"] = draft.get("seconds_left")
-        compaction["step"] = _next(context, compaction)
-        if compaction["step"] != "selective_compaction":
-            compaction["seconds_left"] = None  # a later compaction has its own time
-    compaction["last"] = last
-    return {"compaction": compaction}
+        return {"compaction": {"draft": None, **(yield from _decided_anew(context)), "last": last}}
+    breaker, base, names = breaker_of(context), draft["base_fingerprint"], draft.get("selected", "")
+    if verdict not in NO_FAILURE:
+        breaker = count_failure(context, base, draft["level"], found, names)
+    if (left := draft.get("seconds_left")) is not None:
+        breaker = Breaker({**breaker, "seconds_left": left})
+    step = _next(context, breaker)
+    if step != "selective_compaction":
+        breaker = over(breaker)  # a later compaction has its own time
+    return {"compaction": {"draft": None, "breaker": breaker, "step": step, "last": last}}
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
@@ -64,7 +61,7 @@ def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
     return {**decided, "step": "selective_compaction"} if decided["step"] == "confirm" else decided
 
 
-def _next(context: NodeContext, counted: dict[str, Any]) -> str:
+def _next(context: NodeContext, breaker: Breaker) -> str:
     """Return the step after a failure: another level if urgent or requested by a person, else the stored route.
 
     If the settings leave everything as it is after a failed summary, the next strategy follows where the policy says
@@ -74,9 +71,9 @@ def _next(context: NodeContext, counted: dict[str, Any]) -> str:
     if urgent(context):
         return "selective_compaction"
     if keeps_everything(context):
-        return "selective_compaction" if counted.get("failed") else route
+        return "selective_compaction" if breaker.get("failed") else route
     wish = context.compaction.get("trigger") in WISHES
-    left = untried_level(context.after(counted), context.base_fingerprint()) is not None
+    left = untried_level(context.after({"breaker": breaker}), context.base_fingerprint()) is not None
     return "selective_compaction" if wish and left else route
 
 

@@ -13,9 +13,10 @@ from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close
-from .runtime.levels import attempt_number, keeps_everything, untried_level, urgent
+from .runtime.levels import attempt_number, breaker_of, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.propose_draft import choose_messages, opened_draft
+from .runtime.trigger_and_warning import counted_anew
 from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
@@ -35,10 +36,12 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     """
     ahead = yield from find_prepared(context)
     given_up = ahead.failed and keeps_everything(context) and context.compaction.get("trigger") not in WISHES
-    if ahead.waits or (given_up and not ahead.changed.get("failed")):
-        return {"compaction": {**ahead.changed, **_passed_on(context)}}
-    update = yield from _begun(context.after(ahead.changed), ahead)
-    return {**update, "compaction": {**ahead.changed, **update["compaction"]}}
+    changed = {} if ahead.breaker is None else {"breaker": ahead.breaker}
+    now = context.after(changed) if changed else context
+    if ahead.waits or (given_up and not breaker_of(now).get("failed")):
+        return {"compaction": _passed_on(now)}
+    update = yield from _begun(now, ahead)
+    return {**update, "compaction": {**changed, **update["compaction"]}}
 
 
 def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
@@ -46,9 +49,9 @@ def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
     level = untried_level(context, base)
     if level is None:
         return _nothing_left(context)
-    name = strategy(context.settings, context.fallback_chain[level])
+    name = strategy(context.settings, context.chain()[level])
     before = context.meter.request(context.messages)
-    draft = opened_draft(context, base, level=level, attempt=attempt_number(context, base, level), before=before)
+    draft = opened_draft(context, base, level=level, attempt=attempt_number(context), before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
     context.tell(meta_event("selective_start", before, before, Counts(), "started"))
     try:
@@ -87,8 +90,8 @@ def _nothing_left(context: NodeContext) -> Update:
 
 def _passed_on(context: NodeContext) -> dict[str, Any]:
     """Return the keys of a turn that goes on without a compaction."""
-    over = {"failed": None} if context.compaction.get("failed") else {}
-    return {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None, **over}
+    route, breaker = context.compaction.get("route", "model"), breaker_of(context)
+    return {"step": route, "draft": None, **({"breaker": over(breaker)} if breaker else {})}
 
 
 def _advice(context: NodeContext) -> str:
@@ -124,7 +127,7 @@ def _counted_anew(context: NodeContext) -> dict[str, Any]:
     """
     trigger = context.compaction.get("trigger", "")
     if trigger in RESTARTING:
-        return context.counted_anew()
+        return counted_anew(context.compaction)
     unit = next((one for one in get_args(Unit) if one == trigger), None)
     if unit is None:
         return {}

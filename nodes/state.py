@@ -20,6 +20,7 @@ from typing_extensions import TypedDict  # below Python 3.12 pydantic makes sche
 
 from .compaction_request import REQUEST, CompactionRequest, RequestChannel
 from .conversation.request import render
+from .conversation.request_size import Usage
 from .conversation.view import View, movable, read_view, seen
 from .errors import EmbeddingError
 
@@ -37,32 +38,32 @@ Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize",
 STEPS = frozenset[str](get_args(Step))
 
 
-class Counted(TypedDict):
-    """Our own count of a request whose usage was reported, from which the count of a later request continues."""
+class Breaker(TypedDict, total=False):
+    """Failed and useless attempts at a compaction: how long to wait, and with which level to go on.
 
-    counter: str
-    """Name of the counter."""
-    tokens: int
-    """Tokens of the request, without the correction by reported usage."""
-
-
-class Usage(TypedDict):
-    """The usage that the provider reported for the last answer: the size of the conversation up to it.
-
-    It is used to measure later requests as long as nothing before the answer changes.
+    A commit ends all but `useless`, `unproven` and `recent`.
     """
 
-    message_id: str
-    fingerprint: str
-    before: str
-    """Outline of the messages before the answer."""
-    tokens: int
-    """Input and output tokens as the provider reported them, without reasoning tokens."""
-    model: str
-    epoch: int
-    fixed: int
-    """Tokens of system prompt and tool schemas at that call; if they have changed, the usage no longer holds."""
-    counted: NotRequired[Counted]
+    failures: int
+    """Number of failed attempts in a row."""
+    cooldown_until: float
+    level: int
+    """Index of the level in the fallback chain that the next attempt takes; the number of levels if the last one has
+    failed."""
+    levels: str
+    """Names of the levels in which `level` is an index; other settings can make another chain."""
+    messages: str
+    """Beginning of the fingerprint of the messages of the last failed attempt."""
+    failed: list[str]
+    """Names of the strategies whose summaries failed in a compaction whose next strategy follows in the same turn."""
+    seconds_left: float
+    """Seconds that are left for summarizers in a compaction whose next level follows in the same turn."""
+    useless: int
+    """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
+    unproven: bool
+    """Whether no usage was reported since the last commit, so that it is not known yet whether the commit helped."""
+    recent: list[int]
+    """The number of the model's calls at the last commits."""
 
 
 class Draft(TypedDict):
@@ -130,19 +131,7 @@ class CompactionChannel(TypedDict, total=False):
     usage: Usage | None
     calibration: dict[str, float]
     """By model name, the ratio of the provider's token count to our count, at least 1.0."""
-    streak: int
-    """Number of failed attempts in a row."""
-    level: int
-    """Index of the level in the fallback chain that the next attempt takes."""
-    levels: str
-    """Names of the levels in which `level` is an index; other settings can make another chain."""
-    seconds_left: float | None
-    """Seconds that are left for summarizers in a compaction whose next level follows in the same turn."""
-    failed: list[str] | None
-    """Names of the strategies whose summaries failed in a compaction whose next strategy follows in the same turn."""
-    tried: list[list[str]]
-    """The last six pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
-    cooldown_until: float
+    breaker: Breaker
     turns: int
     """Number of inputs so far."""
     turns_at_commit: int
@@ -158,16 +147,9 @@ class CompactionChannel(TypedDict, total=False):
     calls_at_commit: int
     """The number of the model's calls at the last commit, or when a request or a count found nothing to compact; it
     includes the call that the turn was about to make."""
-    recent: list[int]
-    """The value of `calls` at the last commits."""
-    ineffective: int
-    """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
     sizes: dict[str, int]
     """`trigger` and `limit`, in tokens, at the last commit, for programs that do not know the model, and `fixed`, the
     tokens of system prompt and tool schemas by our count, if there are any. In LangChain's agent also `window`."""
-    unproven: bool
-    """Whether no usage has been reported since the last commit, so that it is not known yet whether the commit
-    helped."""
     overflows: int
     """Number of overflows in a row that the provider reported for this request."""
     declined_at: int | None
@@ -191,9 +173,9 @@ class CompactionChannel(TypedDict, total=False):
     held: bool
     """Whether automatic compactions are held off in the soft zone after an undo, until `release` or a request to
     compact."""
-    admitted: list[str]
-    """Fingerprints of the system messages and pins of this state, which stay as they are. Others are new, and are
-    admitted if there is room for them."""
+    checked: str | None
+    """Id of the newest message at the last check: pins and system messages behind it are new, and stay if there is
+    room for them."""
     head: str | None
     """Id of the last committed compaction of this state."""
     goal: str

@@ -109,7 +109,7 @@ def _fitted(
 def _summary_parts(context: NodeContext, draft: Draft, listed: ListedSentences = NOTHING_LISTED) -> SummaryParts:
     return summary_parts(
         context.call,
-        context.fallback_chain[draft["level"]],
+        context.chain()[draft["level"]],
         context.messages,
         dropped(context, draft),
         clip=draft["clip"],
@@ -141,7 +141,7 @@ def _written(
         budget=summary_budget(call, level, goal, tokens=draft["tokens_selected"], ceiling=ceiling, extra=extra),
         originals=originals,
         focus=context.compaction.get("focus"),
-        callbacks=context.callbacks,
+        callbacks=context.config.get("callbacks"),
         sections=_sections(context, draft),
         clip=draft["clip"],
         time=time,

@@ -5,32 +5,38 @@ from itertools import takewhile
 from typing import Any, Literal, cast
 
 from langchain_core.messages import ToolMessage
-from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 
 from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .ahead.prepare import prepare_if_due
-from .compaction_request import fault_of
+from .compaction_request import fault_of, request_in
 from .config.triggers import Command
+from .conversation.message_marks import is_real_user
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
 from .conversation.view import NO_VIEW, View
+from .errors import SettingsError
 from .events import PreCompactEvent, TriggerSource, emit, log
-from .runtime.admission import Admission, admit
+from .runtime.admission import new_ids, with_room_for_pins
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
+from .runtime.levels import breaker_of, over
 from .runtime.node_context import NodeContext, Update
 from .runtime.refusal import refuse, refused_input, refused_system
-from .runtime.trigger_and_warning import check, check_askable
+from .runtime.trigger_and_warning import check
 from .runtime.undo_request import is_undo, reject_request, undo_or_release
-from .state import FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, with_ids
+from .state import FOCUS_CHARACTERS, STATE_VERSION, STEPS, Breaker, Route, with_ids
 from .summarize import is_paid, summarize
 from .text.quoting import clip
 
 MANY_MESSAGES = 2_000
 """Number of messages in the state from which a warning says what they cost."""
+UNASKABLE = (
+    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or set "
+    "require_confirmation=False"
+)
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
 """Keys of the channel `compaction` that only hold until `token_check` runs again, with the values to which it resets
 them."""
@@ -39,27 +45,28 @@ them."""
 def token_check(context: NodeContext) -> Effects[Update]:
     """Measure the next request and choose the next step. A `compaction_request` is read here and cleared."""
     if check_saver := context.dependencies.check_saver:
-        check_saver(context.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER))
+        check_saver(context.saver)
     if (step := context.compaction.get("step", "end")) not in STEPS:
         log.warning(
             "The state names the unknown step %r, which update_state has written; the check decides anew", step
         )
     _warn_of_length(context)
     _warn_of_parent(context)
-    asked = context.request
+    asked = request_in(context.state)
     calls_open = Transcript(context.messages).has_open_call
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction), calls_open=calls_open):
         return reject_request(context, fault)
-    context, request = (context, None) if asked is None else _adopted(context, asked)
+    now, request = (context, None) if asked is None else _adopted(context, asked)
     taken = {name: value for name, value in (asked or {}).get("memory", {}).items() if name != "summary"}
-    update = yield from _decided(admit(context), request)
+    update = yield from _decided(now, context.view, request)
     update = {**update, "compaction": {**taken, **update["compaction"]}}
     return {**update, **({} if asked is None else context.request_read)}
 
 
 def _warn_of_parent(context: NodeContext) -> None:
     """Warn once if this thread was compacted before and the graph around this one has not kept the view."""
-    if context.owns_list or context.epoch or context.place not in context.dependencies.compacted:
+    place = (context.thread_id, context.namespace)
+    if context.owns_list or context.epoch or place not in context.dependencies.compacted:
         return
     context.dependencies.warn_once(
         "parent",
@@ -84,54 +91,67 @@ def _warn_of_length(context: NodeContext) -> None:
     )
 
 
-def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Update]:
-    context = admission.context
-    check_askable(context)
-    common = _common(admission)
-    view = Transcript(context.messages)
+def _decided(context: NodeContext, had: View | None, request: dict[str, Any] | None) -> Effects[Update]:
+    """Return the update of a check, with the view if it is no longer that with which the check began, `had`."""
+    if context.settings.require_confirmation and not context.saver:
+        raise SettingsError(UNASKABLE)
+    new = new_ids(context)
+    refused = refused_system(context, new)
+    if refused is None:
+        context = with_room_for_pins(context, new)
+    common = _common(context)
+    context = context.after(common)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
-    if refusal := refused_system(admission) or refused_input(context, view):
-        ended = {**common, "step": "end", "route": "end"}
-        return _update(context, ended) if refusal.is_repeated else (yield from refuse(context, common, refusal))
+    if refusal := refused or refused_input(context, Transcript(context.messages)):
+        if not refusal.is_repeated:
+            return (yield from refuse(context, common, refusal))
+        decided: dict[str, Any] = {"step": "end", "route": "end"}
+    else:
+        context, decided = yield from _step(context, request)
+    view = {} if context.view is had else {"compaction_view": context.view}
+    return {"compaction": {**common, **decided}, **view}
+
+
+def _step(context: NodeContext, request: dict[str, Any] | None) -> Effects[tuple[NodeContext, dict[str, Any]]]:
+    """Return the context, maybe with another view, and the keys of the channel `compaction` with the next step."""
     if context.messages and leaves_pin_open(context.messages[-1]):
-        log.warning(
-            "The message %r opens <Pin> and does not close it: its text from there on is pinned",
-            context.messages[-1].id,
-        )
-    context, view, request = _commanded(context, view, request)
+        newest = context.messages[-1].id
+        log.warning("The message %r opens <Pin> and does not close it: its text from there on is pinned", newest)
+    context, request = _commanded(context, request)
+    view = Transcript(context.messages)
     if request is not None and is_undo(request):
         done = yield from undo_or_release(context, request)
-        return {**_update(context, {**common, **done.pop("compaction")}), **done}
+        now = context.with_view(done["compaction_view"]) if "compaction_view" in done else context
+        return now, done["compaction"]
     route = _route(context, view, request)
     if view.has_open_call and request is None:
-        return _update(context, {**common, "step": route, "route": route})
+        return context, {"step": route, "route": route}
     if context.compaction.get("draft"):
         step = route if _someone_else_works(context) else (yield from _recovery(context, request))
         wish = {} if request is None else wished(request)
-        return _update(context, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
+        return context, {"trigger": "precheck", **wish, "step": step, "route": route}
     if request is not None:
-        return _update(context, {**common, **_manual(context, request), "route": route})
+        return context, {**_manual(context, request), "route": route}
     gone = (yield from expire(context)) if _may_expire(context) else {}
-    common |= gone.pop("compaction", {})
-    context_now = context.with_state(**gone).after(common) if gone else context.after(common)
-    decided = yield from _checked(context_now)
+    if gone:
+        context = context.after(gone["compaction"]).with_view(gone["compaction_view"])
+    decided = yield from _checked(context)
     if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
-        yield from prepare_if_due(context_now, context_now.size, summarize)
-    return {**_update(context, {**common, **decided}), **gone}
+        yield from prepare_if_due(context, context.size, summarize)
+    return context, {**gone.get("compaction", {}), **decided}
 
 
-def _common(admission: Admission) -> dict[str, Any]:
+def _common(context: NodeContext) -> dict[str, Any]:
     """Return the keys of the channel `compaction` that every check writes."""
-    context = admission.context
+    compaction, newest = context.compaction, context.conversation[-1].id if context.conversation else None
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
-    for key in ("seconds_left", "failed"):
-        if context.compaction.get(key) is not None:
-            common[key] = None
-    if admission.admitted != context.compaction.get("admitted", []):
-        common["admitted"] = admission.admitted
-    if admission.pins is not None:
-        common["pins"] = admission.pins
+    if "failed" in breaker_of(context) or "seconds_left" in breaker_of(context):
+        common["breaker"] = over(breaker_of(context))
+    if newest != compaction.get("checked"):
+        common["checked"] = newest
+    if "pins" in compaction:
+        common["pins"] = compaction["pins"]
     return common
 
 
@@ -170,7 +190,7 @@ def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext
         return context, asked or None
     newest = message_id(context.conversation[-1]) if context.conversation else None
     view = View({**(held or NO_VIEW), "summary": with_ids([summary])[0], "moved": 0, "newest": newest})
-    return context.with_state(compaction_view=view), asked or None
+    return context.with_view(view), asked or None
 
 
 def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
@@ -179,14 +199,6 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
     if wish is not None and wish.get("command"):
         return "model" if context.dependencies.embedded else "end"
     return "model" if wish is None or (newly and view.awaits_answer) else "end"
-
-
-def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
-    """Return the node's update, with the view if this check has hidden a command or the mark of a pin."""
-    update: Update = {"compaction": compaction}
-    if context.view is not context.given_view:
-        update["compaction_view"] = context.view
-    return update
 
 
 def _turns(context: NodeContext) -> int:
@@ -208,26 +220,21 @@ def _someone_else_works(context: NodeContext) -> bool:
     return lease and may_run(draft.get("owner", "")) and context.size <= context.sizes.limit
 
 
-def _commanded(
-    context: NodeContext, view: Transcript, request: dict[str, Any] | None
-) -> tuple[NodeContext, Transcript, dict[str, Any] | None]:
+def _commanded(context: NodeContext, request: dict[str, Any] | None) -> tuple[NodeContext, dict[str, Any] | None]:
     """Read a command at the beginning of the user's newest message as a request to compact.
 
     The message stays in the conversation and is hidden from the model. Inside a parent graph, which has the model,
     it stays in view.
     """
-    newest = view.pending_user
-    if newest is None or newest != len(context.messages) - 1 or request is not None:
-        return context, view, request
-    message = context.messages[newest]
+    message = context.messages[-1] if context.messages else None
+    if message is None or not is_real_user(message) or request is not None:
+        return context, request
     for trigger in context.settings.triggers:
         if isinstance(trigger, Command) and (focus := _after(message.text, trigger.text)) is not None:
             request = {"focus": focus or None, "full": trigger.full, "command": True}
-            if context.dependencies.embedded:
-                return context, view, request
-            hidden = context.with_view(clip={message_id(message): None})
-            return hidden, Transcript(hidden.messages), request
-    return context, view, request
+            embedded = context.dependencies.embedded
+            return context if embedded else context.with_forms({message_id(message): None}), request
+    return context, request
 
 
 def _after(text: str, command: str) -> str | None:
@@ -240,7 +247,7 @@ def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
     wish = wished(request)
     event = PreCompactEvent(trigger=wish["trigger"], current_tokens=context.size, threshold=context.sizes.trigger)
     emit(context.writer, event)
-    return {"step": "selective_compaction", "level": 0, **wish}
+    return {"step": "selective_compaction", "breaker": Breaker({**breaker_of(context), "level": 0}), **wish}
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.view import read_view
@@ -130,7 +130,7 @@ def _redo(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
 def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: Undoing, meter: Meter) -> int:
     """Write an undo or a redo into the newest checkpoint and the ledger; return the tokens of the next request."""
     values = found.checkpoint["channel_values"]
-    known = channel_after(change, values, settings=CompactionSettings(), meter=meter)
+    known = channel_after(change, values["compaction"])
     rewrite(saver, found, {"compaction_view": change.view, "compaction": {**values["compaction"], **known}})
     had = {"compaction": values["compaction"], "messages": messages_in_view(values)}
     tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -31,15 +30,13 @@ from ..gate.reply_checks import Reply
 from ..runtime.effects import Effects, either, run
 from ..runtime.finish_attempt import outcome_of
 from ..runtime.ledger_io import opening_of
-from ..runtime.levels import names, stored_level, untried_level
+from ..runtime.levels import breaker_of, over, stored_level, untried_level
 from ..runtime.node_context import NodeContext, Update
 from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
 from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
-from ..runtime.trigger_and_warning import breaker_history
-from ..selection.breaker import suspension_reason
+from ..runtime.trigger_and_warning import suspended_by
 from ..selection.selector import Choice
-from ..state import CompactionState, Draft
-from ..summary.fallback_chain import FallbackChain
+from ..state import Draft
 from ..summary.summarizers import Summarizer, SummaryRequest
 from .preparations import Place, Prepared, preparations_of
 
@@ -72,7 +69,7 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
     turn = current_run()
 
     def launch(loop: asyncio.AbstractEventLoop | None) -> None:
-        ahead = _Ahead(context, loop)
+        ahead = _in_background(context, loop)
 
         def work() -> Prepared | None:
             with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[0]}):
@@ -101,9 +98,9 @@ def _may(context: NodeContext) -> bool:
     settings, compaction = context.settings, context.compaction
     asks = settings.require_confirmation or not settings.enabled or compaction.get("held") or compaction.get("draft")
     checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.policy.hooks)
-    if asks or not checked or suspension_reason(breaker_history(context)):
+    if asks or not checked or suspended_by(context):
         return False
-    return not context.fallback_chain[stored_level(context)].is_deterministic
+    return not context.chain()[stored_level(context)].is_deterministic
 
 
 def _is_in_loop(context: NodeContext) -> bool:
@@ -134,34 +131,36 @@ def _is_due(context: NodeContext, size: int) -> bool:
     return size + near >= context.sizes.trigger and size > context.sizes.aim + grown
 
 
-class _Ahead(NodeContext):
-    """The context of a preparation: that of a turn's node, without its streams, and of its callbacks with tracers."""
+def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> NodeContext:
+    """Return the context of a preparation: that of a turn's node, without its streams.
 
-    def __init__(self, turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> None:
-        known = turn.config.get("configurable", {})
-        kept = ("thread_id", "checkpoint_ns")
-        wanted = {"trigger": "precheck", "route": "model", "focus": None, "draft": None, "seconds_left": None}
-        due = {**turn.compaction, **wanted, "summarize_all": False, "max_messages": None}
-        super().__init__(
-            cast("CompactionState", {**turn.state, "messages": turn.messages, "compaction": due}),
-            {
-                "configurable": {name: known[name] for name in kept if name in known},
-                "callbacks": _tracers(turn.callbacks),
-            },
-            Runtime(context=turn.runtime.context, store=turn.runtime.store),
-            turn.dependencies,
-            messages=turn.messages,
-            origin=turn,
-        )
-        self._chain, self._loop = turn.fallback_chain, loop
-
-    @cached_property
-    def fallback_chain(self) -> FallbackChain:
-        """The levels of the turn's call, whose models are called from this OS thread."""
-        return tuple(
-            level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, self._loop))
-            for level in self._chain
-        )
+    Of its callbacks it has the tracers. The models of its levels are called from this OS thread.
+    """
+    known, kept = turn.config.get("configurable", {}), ("thread_id", "checkpoint_ns")
+    due = turn.after(
+        {
+            "trigger": "precheck",
+            "route": "model",
+            "focus": None,
+            "draft": None,
+            "breaker": over(breaker_of(turn)),
+            "summarize_all": False,
+            "max_messages": None,
+        }
+    )
+    chain = tuple(
+        level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, loop))
+        for level in turn.chain()
+    )
+    return replace(
+        due,
+        config={
+            "configurable": {name: known[name] for name in kept if name in known},
+            "callbacks": _tracers(turn.config.get("callbacks")),
+        },
+        runtime=Runtime(context=turn.runtime.context, store=turn.runtime.store),
+        chain=lambda: chain,
+    )
 
 
 def _tracers(callbacks: Any) -> BaseCallbackManager | None:
@@ -228,11 +227,11 @@ class _OffLoop:
         return await self.inner.asummarize(request)
 
 
-def _prepared(context: _Ahead, summarize: Node) -> Effects[Prepared | None]:
+def _prepared(context: NodeContext, summarize: Node) -> Effects[Prepared | None]:
     """Choose messages, have them summarized, and write the ledger; `None` if there is nothing to summarize yet."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
-    if level is None or context.fallback_chain[level].is_deterministic:
+    if level is None or context.chain()[level].is_deterministic:
         return None
     before = context.meter.request(context.messages)
     number = context.attempt_in_epoch(ATTEMPT)
@@ -254,7 +253,7 @@ def _prepared(context: _Ahead, summarize: Node) -> Effects[Prepared | None]:
         compaction_id=key.compaction_id,
         base_fingerprint=base,
         level=level,
-        levels=names(context),
+        levels=context.chain_names,
         summary_name=summary_name(context, draft),
         choice=Choice(
             drop=chosen.drop,

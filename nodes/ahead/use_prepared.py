@@ -7,8 +7,7 @@ gate as any other. What was said since the preparation stays in view after it.
 import asyncio
 import time
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
@@ -19,11 +18,11 @@ from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
 from ..runtime.effects import Effects, either
 from ..runtime.ledger_io import settle
-from ..runtime.levels import count_failure, names, urgent
+from ..runtime.levels import breaker_of, count_failure, urgent
 from ..runtime.node_context import NEW_THREAD, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, summary_name
 from ..selection.selector import Selection
-from ..state import Draft
+from ..state import Breaker, Draft
 from .preparations import Preparation, Prepared, preparations_of
 from .prepare import place_of
 
@@ -38,8 +37,8 @@ class Ahead:
     """Whether the summary failed, which counts as the attempt of this turn."""
     waits: bool = False
     """Whether the turn goes on without a compaction, because the summary is not ready yet."""
-    changed: Update = field(default_factory=dict[str, Any])
-    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time. A
+    breaker: Breaker | None = None
+    """The breaker, if it changed: a failed preparation counts as a failed attempt, and waiting takes time. A
     preparation that was abandoned with its event loop is no failure of the summarizer."""
 
 
@@ -53,29 +52,36 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     compaction = context.compaction
     special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
     place = place_of(context)
-    by_model = context.settings.summary_ahead and not context.fallback_chain[0].is_deterministic
+    by_model = context.settings.summary_ahead and not context.chain()[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
-    known, changed = preparations_of(context.records.database).find(place), Update()
+    known, breaker = preparations_of(context.records.database).find(place), None
     if known is None:
         return Ahead()
     if not known.result.done():
         if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting"))
             return Ahead(waits=True)
-        waited = yield from _joined(context, known)
-        changed["seconds_left"] = max(0.0, context.settings.summary_deadline_s - waited)
+        left = max(0.0, context.settings.summary_deadline_s - (yield from _joined(context, known)))
+        breaker = Breaker({**breaker_of(context), "seconds_left": left})
     if (found := known.found) is None:
-        return Ahead(changed=changed)
+        return Ahead(breaker=breaker)
     known.is_over = True
     if (failure := found.failure) is None:
-        return Ahead(preparation=known, changed=changed)
+        return Ahead(preparation=known, breaker=breaker)
     known.unused = 0
+    return _failed(context, found, failure, breaker)
+
+
+def _failed(context: NodeContext, found: Prepared, failure: Finding, breaker: Breaker | None) -> Ahead:
+    """Tell that the summary of a preparation has failed, and count the failure if it was that of this chain."""
     told = PreparationEvent(state="failed", reason=failure.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
-    if failure.verdict != ABANDONED and found.levels == names(context):
-        changed |= count_failure(context, found.base_fingerprint, found.level, failure, found.choice.name)
-    return Ahead(changed=changed, failed="streak" in changed)
+    if failure.verdict == ABANDONED or found.levels != context.chain_names:
+        return Ahead(breaker=breaker)
+    now = context if breaker is None else context.after({"breaker": breaker})
+    counted = count_failure(now, found.base_fingerprint, found.level, failure, found.choice.name)
+    return Ahead(breaker=counted, failed=True)
 
 
 def _joined(context: NodeContext, known: Preparation) -> Effects[float]:

@@ -21,6 +21,7 @@ from ..conversation.bound_history import without_bound_parts
 from ..conversation.message_marks import earlier_summary, is_summary, with_our_marks
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
+from ..conversation.view import changed
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
 from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of, given_summarizer
@@ -28,7 +29,7 @@ from ..runtime.effects import Effects, arun, blocking, is_long, run
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..selection.trigger_evaluation import Reading, counted, firing
-from ..state import CompactionState, with_ids
+from ..state import with_ids
 from .runner import run_nodes
 
 Messages = Sequence[MessageLikeRepresentation] | PromptValue
@@ -172,7 +173,7 @@ def _compact(
         counter=counter_of(token_counter),
         fills_window=force,
     )
-    if context.must_settle:
+    if context.dependencies.due:
         yield from blocking(context.dependencies.settle)
     meter = Meter(context.counter, 0)
     size = meter.request(given)
@@ -224,36 +225,25 @@ def _fires(context: NodeContext, size: int) -> bool:
 
 
 def _context(given: list[AnyMessage], **dependencies: Any) -> NodeContext:
-    """Return the context in which the nodes work on a list without a thread.
+    """Return the context in which the nodes work on a list without a thread, as before the model's call.
 
+    The trigger `manual` allows a result up to the limit; the trigger `precheck` demands one below the token trigger.
     The marks of messages that an earlier compaction wrote are believed: a list has no channel that holds them.
     """
     known = Dependencies(records=NO_RECORDS, **dependencies)
     trigger = "manual" if known.fills_window else "precheck"
-    context = NodeContext(_state(given, trigger), {}, Runtime(), known)
     marked = {message_id(message): message for message in with_our_marks(given)}
-    return context.with_view(clip=marked) if marked else context
-
-
-def _state(messages: list[AnyMessage], trigger: str) -> CompactionState:
-    """Return the state for the nodes: as of a thread that is compacted before the model's call.
-
-    The trigger `manual` allows a result up to the limit; the trigger `precheck` demands one below the token trigger.
-    """
-    return {
-        "messages": messages,
-        "compaction": {"trigger": trigger},
-        "compaction_view": None,
-        "compaction_request": None,
-    }
+    view = changed(given, None, source="", clip=marked) if marked else None
+    state = {"messages": given, "compaction": {"trigger": trigger}, "compaction_view": view}
+    return NodeContext.of(state, {}, Runtime(), known)
 
 
 def _chosen(settings: CompactionSettings | None, preset: Preset | None, max_tokens: int) -> CompactionSettings:
     """Return the settings for a plain list: no answer follows the list, so no room is reserved for an answer."""
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
-    changed = {"preset": preset, "context_window": max_tokens, "output_reserve": 0}
-    return effective(settings_of(settings), changed)
+    wanted = {"preset": preset, "context_window": max_tokens, "output_reserve": 0}
+    return effective(settings_of(settings), wanted)
 
 
 def _result(

@@ -1,7 +1,8 @@
 """Run the nodes of a compaction in the order of the graph's edges, without a graph of their own."""
 
 from collections.abc import Collection
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -14,7 +15,7 @@ from ..rollback import rollback
 from ..runtime.effects import Effects, arun, either, is_long, run
 from ..runtime.node_context import Body, NodeContext, Update, executed
 from ..selective_compaction import selective_compaction
-from ..state import CompactionState, merge
+from ..state import merge
 from ..summarize import summarize
 from ..token_check import token_check
 
@@ -52,7 +53,7 @@ def _traced(context: NodeContext, step: str) -> Effects[Update]:
     found: list[Update] = []
 
     def inside(config: RunnableConfig) -> Effects[Update]:
-        return executed(step, NODES[step], context.with_config(config))
+        return executed(step, NODES[step], replace(context, config=config))
 
     def told() -> dict[str, Any]:
         return {"step": (found[0].get("compaction") or {}).get("step")}
@@ -82,4 +83,4 @@ def _after(context: NodeContext, update: Update) -> NodeContext:
         gone = {message.id for message in said if isinstance(message, RemoveMessage)}
         new = [message for message in said if not isinstance(message, RemoveMessage)]
         state["messages"] = [*[message for message in state["messages"] if message.id not in gone], *new]
-    return NodeContext(cast("CompactionState", state), context.config, context.runtime, context.dependencies)
+    return NodeContext.of(state, context.config, context.runtime, context.dependencies)

@@ -66,7 +66,7 @@ def quoted_archive(context: NodeContext) -> Effects[HumanMessage | None]:
 
     Where the archive cannot be read, the log says so and the request is sent without a quotation.
     """
-    wanted = context.may_quote_archive and bool(_newest(context.messages)[0])
+    wanted = context.quotes_archive and context.epoch > 0 and bool(_newest(context.messages)[0])
     most = context.meter.unscaled(context.sizes.recalled) if wanted else 0
     if most <= 0:
         return None

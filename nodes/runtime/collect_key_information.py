@@ -8,11 +8,10 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from ..config.settings import CompactionSettings
 from ..conversation.message_marks import first_inputs, is_pinned, is_real_user
 from ..events import KeyInformationEvent, emit, log
 from ..gate.invariants import Finding
-from ..selection.selector import Demand, Selection, Selector
+from ..selection.selector import Choice, Demand, Selection, Selector
 from ..summary.fallback_chain import Level
 from ..summary.key_information import KeyContext, KeyInformation, fitted, key_share, ordered, original_request
 from .effects import Effects, either
@@ -40,39 +39,59 @@ class Proposal:
     key_information: Texts
 
 
-def bare(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """Return the messages to remove if the summary's message contains no key information."""
-    goal = demanded({})
-    return Proposal(chosen=propose(call, messages, level, goal), goal=goal, key_information={})
+@dataclass(frozen=True)
+class Choosing:
+    """What a choice of messages depends on, with and without key information in the summary's message."""
 
+    call: Call
+    messages: Sequence[AnyMessage]
+    level: Level
+    demanded: Demanded
+    prepared: Choice | None = None
+    """The choice whose summary was prepared ahead; exactly it is made, or none."""
 
-def wants_key_information(settings: CompactionSettings, level: Level, first: Proposal) -> bool:
-    """Whether the proposal `first` leads to a summary, and the settings add key information to it."""
-    if isinstance(first.chosen, Finding) or level.hides or not settings.key_information:
-        return False
-    return needs_summary(settings, first.chosen, first.goal)
+    def bare(self) -> Proposal:
+        """Return the messages to remove if the summary's message contains no key information."""
+        goal = self.demanded({})
+        return Proposal(chosen=self._proposed(goal), goal=goal, key_information={})
 
+    def _proposed(self, goal: Demand) -> Selection | Finding:
+        return propose(self.call, self.messages, self.level, goal, self.prepared)
 
-def with_key_information(
-    call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded, *, first: Proposal, texts: Texts
-) -> Proposal:
-    """Return the choice with room for these texts; `first` is the choice without room for them.
+    def wants_key_information(self, first: Proposal) -> bool:
+        """Whether the proposal `first` leads to a summary, and the settings add key information to it."""
+        settings = self.call.settings
+        if isinstance(first.chosen, Finding) or self.level.hides or not settings.key_information:
+            return False
+        return needs_summary(settings, first.chosen, first.goal)
 
-    The texts take at most their share of the room, and half of the tokens of all removable messages. If no choice of
-    messages makes enough room for texts of this length, they are cut to half of the tokens that `first` frees. For
-    their sake the unanswered user message is neither shortened nor removed.
-    """
-    if isinstance(first.chosen, Finding):
+    def with_key_information(self, first: Proposal, texts: Texts) -> Proposal:
+        """Return the choice with room for these texts; `first` is the choice without room for them.
+
+        The texts take at most their share of the room, and half of the tokens of all removable messages. If no choice
+        of messages makes enough room for texts of this length, they are cut to half of the tokens that `first` frees.
+        For their sake the unanswered user message is neither shortened nor removed.
+        """
+        if isinstance(first.chosen, Finding):
+            return first
+        selector = self.call.selector(self.messages)
+        least = selector.tokens(frozenset(range(len(self.messages))) - selector.untouchable, {})
+        for left in (least, first.chosen.tokens):
+            key_information = fitted(texts, _budget(self.call, first.goal, left), self.call.meter.counter)
+            goal = self.demanded(key_information)
+            chosen = self._proposed(goal) if any(key_information.values()) else first.chosen
+            if not isinstance(chosen, Finding) and _leaves_input(selector, chosen, first.chosen):
+                return Proposal(chosen=chosen, goal=goal, key_information=key_information)
         return first
-    selector = call.selector(messages)
-    least = selector.tokens(frozenset(range(len(messages))) - selector.untouchable, {})
-    for left in (least, first.chosen.tokens):
-        key_information = fitted(texts, _budget(call, first.goal, left), call.meter.counter)
-        goal = demanded(key_information)
-        chosen = propose(call, messages, level, goal) if any(key_information.values()) else first.chosen
-        if not isinstance(chosen, Finding) and _leaves_input(selector, chosen, first.chosen):
-            return Proposal(chosen=chosen, goal=goal, key_information=key_information)
-    return first
+
+    def foreseen(self) -> Proposal:
+        """Return what a compaction would choose, without calling providers of key information but goal and pins."""
+        first = self.bare()
+        if not self.wants_key_information(first):
+            return first
+        known = {"goal": original_request(self.messages), "pins": ""}
+        texts = {name: known[name] for name in ordered(self.call.settings.key_information) if name in known}
+        return self.with_key_information(first, texts)
 
 
 def _leaves_input(selector: Selector, chosen: Selection, first: Selection) -> bool:
@@ -87,23 +106,13 @@ def _budget(call: Call, goal: Demand, left: int) -> int:
     return call.meter.unscaled(max(0, min(key_share(call.settings, call.sizes.room), freed // 2)))
 
 
-def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """Return what a compaction would choose, without calling providers of key information except goal and pins."""
-    first = bare(call, messages, level, demanded)
-    if not wants_key_information(call.settings, level, first):
-        return first
-    known = {"goal": original_request(messages), "pins": ""}
-    texts = {name: known[name] for name in ordered(call.settings.key_information) if name in known}
-    return with_key_information(call, messages, level, demanded, first=first, texts=texts)
-
-
 def key_information(context: NodeContext) -> Effects[dict[str, str]]:
     """Return the providers' texts for the next summary by name, in the message's order, not yet cut to a budget."""
     names = ordered(context.settings.key_information)
     if not names:
         return {}
     given = KeyContext(
-        state=context.state,
+        state={**context.state, "compaction": context.compaction, "compaction_view": context.view},
         config=context.config,
         settings=context.settings,
         store=context.runtime.store,

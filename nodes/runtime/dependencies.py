@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from time import time
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -17,7 +17,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
-from ..config.settings import CompactionSettings
+from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
     CheckedCounter,
@@ -141,6 +141,24 @@ class NoRecords(CompactionRecords):
 NO_RECORDS = NoRecords()
 
 
+class ModelFacts(NamedTuple):
+    """What a model says of itself."""
+
+    name: str
+    window: int | None
+    """Tokens that it accepts (`told_window`)."""
+    answer: int | None
+    """Tokens of that window which its answer takes (`answer_tokens`)."""
+    other_answer: int | None
+    """Tokens of another window which its answer takes: a smaller one, or one that it does not tell."""
+
+
+def told_by(model: Model | None) -> ModelFacts:
+    """Return what a model says of itself."""
+    window = told_window(model)
+    return ModelFacts(model_name(model), window, answer_tokens(model, window or 0), answer_tokens(model, 0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
     """All objects that the nodes work with; plain data are in the settings."""
@@ -250,33 +268,41 @@ class Dependencies:
         model, settings = self.fixed_model, self.settings
         if not self.has_known_window:
             return None
-        fixed = self.overhead(self.counter_for(model))
-        return self.sizes_for(model, settings, window=window_of(settings, model), fixed=fixed)
+        fixed = self.overhead(self.counter_for(self.facts.name))
+        return self.sizes_for(self.facts, settings, window=window_of(settings, model), fixed=fixed)
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What the model says of itself; of a model that a function chooses at each call, nothing is known."""
+        return told_by(self.fixed_model)
+
+    def facts_for(self, model: Model | None) -> ModelFacts:
+        """Return what the model of a call says of itself."""
+        return self.facts if model is self.model else told_by(model)
 
     def sizes_for(
-        self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int, recalls: bool = False
+        self, facts: ModelFacts, settings: CompactionSettings, *, window: int, fixed: int, recalls: bool = False
     ) -> Sizes:
-        """Return the sizes of a call of this model, which accepts `window` tokens.
+        """Return the sizes of a call of a model, of which `window` tokens are used.
 
         Warn once if the sizes differ from what the ratios alone would give. Raises what `sizes_of` raises.
         """
-        most = answer_tokens(model, window)
+        most = facts.answer if window == facts.window else facts.other_answer
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=most, recalls=recalls)
         if self.fills_window:  # `compact_messages` uses no trigger to warn about
             return sizes
-        usual = settings.policy.shared({}).get("context_window")
-        if (wanted := settings.context_window) and wanted > window and wanted != usual:
-            self._warn_of_sizes("capped", model, sizes, _CAPPED, wanted, window)
+        wanted = settings.context_window
+        if wanted and wanted > window and wanted != settings.policy.shared({}).get("context_window"):
+            self._warn_of_sizes("capped", facts, sizes, _CAPPED, wanted, window)
         if sizes.of_limit:
             figures = sizes.reserve, sizes.window, sizes.limit, sizes.trigger
-            self._warn_of_sizes("of_limit", model, sizes, _OF_LIMIT, *figures)
+            self._warn_of_sizes("of_limit", facts, sizes, _OF_LIMIT, *figures)
         if sizes.raised:
-            self._warn_of_sizes("raised", model, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
+            self._warn_of_sizes("raised", facts, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
         return sizes
 
-    def _warn_of_sizes(self, about: str, model: Model | None, sizes: Sizes, text: str, *figures: int) -> None:
-        name = model_name(model)
-        self.warn_once((about, name, sizes.limit), text, name or "no model", *figures)
+    def _warn_of_sizes(self, about: str, facts: ModelFacts, sizes: Sizes, text: str, *figures: int) -> None:
+        self.warn_once((about, facts.name, sizes.limit), text, facts.name or "no model", *figures)
 
     def warn_once(self, about: Hashable, text: str, *figures: Any) -> None:
         """Log a warning, unless one about the same was logged in this process before."""
@@ -284,18 +310,24 @@ class Dependencies:
             self.warned.add(about)
             log.warning(text, *figures)
 
+    def settings_for(self, overrides: Any) -> CompactionSettings:
+        """Return the builder's settings with a run's overrides; another type of context is a parent graph's."""
+        if not isinstance(overrides, CompactionOverrides):
+            return self.settings
+        changed = replace(self, settings=effective(self.settings, overrides))  # which checks the names anew
+        return changed.settings
+
     def model_for(self, state: Any, runtime: Any) -> Model | None:
         """Return the model of this call."""
         return _chosen(self.model, state, runtime)
 
-    def counter_for(self, model: Model | None) -> TokenCounter:
-        """Return the counter for a model: the application's, or else one for each model.
+    def counter_for(self, name: str) -> TokenCounter:
+        """Return the counter for the model of this name: the application's, or else one for each model.
 
         If the counter is new, loading its vocabulary is added to `due`.
         """
         if self.counter is not None:
             return self.counter
-        name = model_name(model)
         if name not in self.counters:
             self.counters[name] = tiktoken_counter(name)
             self.due.append(partial(loaded, self.counters[name]))

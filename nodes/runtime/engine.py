@@ -84,8 +84,6 @@ class Call:
     """Most tokens of a conversation that a summarizer is shown in one call; `None`: the models' windows decide."""
     accept_summary: AcceptSummary | None = None
     """The application's own check of a model's summary, in place of the check by shared words."""
-    prepared: Choice | None = None
-    """The messages to remove and to shorten, if a summary of them was prepared ahead; strategies are not asked."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
         """Return the message, redacted for summarizer, facts and ledger."""
@@ -154,6 +152,7 @@ def demand(
     answered: bool = False,
     extracted: bool = False,
     words: int = 0,
+    left_out: Collection[str] = (),
 ) -> Demand:
     """Return the sizes that the result of a compaction must have, which depend on the `trigger` that started it.
 
@@ -165,7 +164,7 @@ def demand(
     smaller than `before`. If the turn is already `answered`, the result may exceed the limit: at the next input the
     answered round can be summarized too. `extracted` says that the summary is made without a model: it covers dropped
     messages only, and if the result may fill the window, half of the room is reserved for it. `words` are the tokens
-    of the user's own words (`words_beside`), which are reserved as well.
+    of the user's own words (`words_beside`), which are reserved as well, `left_out` the strategies not to ask.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -196,6 +195,7 @@ def demand(
         by_model=by_model,
         must_fit=must_fit,
         step_notice=frame(call, replace(around, step=STEP)) - framed,
+        left_out=frozenset(left_out),
         at_last=at_last,
     )
 
@@ -247,8 +247,12 @@ def _most_for_words(call: Call) -> int:
     return int(call.sizes.room * WORDS_SHARE)
 
 
-def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
+def propose(
+    call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand, prepared: Choice | None = None
+) -> Selection | Finding:
     """Choose messages to remove and to shorten; a `Finding` if no choice fits or nothing can be removed.
+
+    If a summary of a choice was `prepared` ahead, it is this choice, and strategies are not asked.
 
     If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
     everything is better than the notice of the last level. If even this is not possible and the request cannot be
@@ -257,8 +261,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     so too.
     """
     selector = call.selector(messages)
-    if call.prepared is not None:
-        chosen: Selection | None = _prepared(selector, goal, call.prepared)
+    if prepared is not None:
+        chosen: Selection | None = _prepared(selector, goal, prepared)
     elif level.hides:
         chosen = hide_oldest(selector, goal)
     else:

@@ -58,8 +58,8 @@ def note(
 
     By default the row has the key that the next attempt would have.
     """
-    level, number = context.compaction.get("level", 0), context.attempt_in_epoch(0)
-    key = key or context.key(context.base_fingerprint(), level, number)
+    level = (context.compaction.get("breaker") or {}).get("level", 0)
+    key = key or context.key(context.base_fingerprint(), level, context.attempt_in_epoch(0))
     outcome = Outcome(verdict=verdict, now=context.now(), reason=reason)
     opening = opening_of(context, strategy, trigger, size)
     yield from write_ledger(context, lambda: context.records.note(key, outcome, **opening))
@@ -159,13 +159,19 @@ def opening_of(context: NodeContext, strategy: str, trigger: str, tokens_before:
     """Return the facts that the ledger holds about an attempt when it begins."""
     return Opening(
         parent_id=context.compaction.get("head"),
-        checkpoint_id=context.checkpoint_id,
+        checkpoint_id=checkpoint_of(context),
         epoch=context.epoch,
         trigger=trigger,
         strategy=strategy,
         tokens_before=tokens_before,
         counter=context.counter.name,
     )
+
+
+def checkpoint_of(context: NodeContext) -> str | None:
+    """Return the id of the checkpoint from which this node started."""
+    info = context.runtime.execution_info
+    return info.checkpoint_id or None if info else None
 
 
 def write_ledger(context: NodeContext, write: Callable[[], Any]) -> Effects[None]:

@@ -1,7 +1,7 @@
 """Open the draft of a compaction, and choose the messages that it removes or shortens."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
@@ -10,26 +10,26 @@ from ..conversation.transcript import message_id
 from ..gate.invariants import Finding
 from ..selection.selector import Choice, Demand, Selection
 from ..state import Draft
-from ..summary.fallback_chain import strategy
-from .collect_key_information import Proposal, bare, key_information, wants_key_information, with_key_information
+from ..summary.fallback_chain import Level, strategy
+from .collect_key_information import Choosing, Proposal, key_information
 from .effects import Effects
-from .engine import Call, needs_summary, shortened_blocks
+from .engine import needs_summary, shortened_blocks
 from .ledger_io import recallable
-from .levels import names
+from .levels import breaker_of
 from .node_context import NodeContext, Update
 
 
 def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, before: int) -> Draft:
     """Return the empty draft of an attempt on these messages; `before` is the size of the request in tokens."""
-    left = context.compaction.get("seconds_left")
+    left = breaker_of(context).get("seconds_left")
     return Draft(
         snapshot_id=context.key(base, level, attempt).compaction_id,
         base_fingerprint=base,
         count=len(context.messages),
         level=level,
-        levels=names(context),
+        levels=context.chain_names,
         attempt=attempt,
-        strategy=strategy(context.settings, context.fallback_chain[level]),
+        strategy=strategy(context.settings, context.chain()[level]),
         trigger=context.compaction.get("trigger", "precheck"),
         drop=[],
         clip={},
@@ -52,9 +52,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
     draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
     draft["selected"] = chosen.name
     summary = needs_summary(context.settings, chosen, goal)
-    draft["strategy"] = strategy(
-        context.settings, context.fallback_chain[draft["level"]], chosen.name, summary=summary
-    )
+    draft["strategy"] = strategy(context.settings, context.chain()[draft["level"]], chosen.name, summary=summary)
     draft["counts"] = asdict(chosen.counts)
     draft["tokens_selected"] = chosen.tokens
     return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
@@ -67,8 +65,7 @@ def choose_messages(
 
     With `prepared`, exactly these messages are chosen, or none.
     """
-    call = replace(context.call, prepared=prepared)
-    proposal = yield from _proposal(context, call, draft["level"], draft["tokens_before"])
+    proposal = yield from _proposal(context, context.chain()[draft["level"]], draft["tokens_before"], prepared)
     if isinstance(proposal.chosen, Finding):
         return proposal.chosen
     chosen = replace(proposal.chosen, clip=recallable(context, proposal.chosen.clip))
@@ -76,19 +73,13 @@ def choose_messages(
     return chosen, _proposed(context, draft, chosen, proposal.goal)
 
 
-def _proposal(context: NodeContext, call: Call, level: int, before: int) -> Effects[Proposal]:
+def _proposal(context: NodeContext, level: Level, before: int, prepared: Choice | None) -> Effects[Proposal]:
     """Choose the messages to remove; collect key information only if the choice needs a summary that carries it."""
-
-    def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, context.fallback_chain[level], texts)
-
-    first = bare(call, context.messages, context.fallback_chain[level], demanded)
-    if not wants_key_information(context.settings, context.fallback_chain[level], first):
+    choosing = Choosing(context.call, context.messages, level, partial(context.demand, before, level), prepared)
+    first = choosing.bare()
+    if not choosing.wants_key_information(first):
         return first
-    texts = yield from key_information(context)
-    return with_key_information(
-        call, context.messages, context.fallback_chain[level], demanded, first=first, texts=texts
-    )
+    return choosing.with_key_information(first, (yield from key_information(context)))
 
 
 def dropped(context: NodeContext, draft: Draft) -> frozenset[int]:

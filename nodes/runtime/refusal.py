@@ -11,14 +11,17 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import MARK, NOT_SENT_ID, is_pinned, marks
 from ..conversation.tokens import total
-from ..conversation.transcript import Transcript, message_id
+from ..conversation.transcript import Transcript, message_id, system_messages
 from ..errors import MessageRefusedError
 from ..gate.invariants import Finding
-from .admission import SYSTEM_REFUSED, Admission, pinned_tokens
+from .admission import Ids, pinned_tokens, without_room_for_system
 from .effects import Effects
 from .finish_attempt import failure, finish_attempt
 from .ledger_io import REFUSAL, note, store
 from .node_context import NodeContext, Update
+
+SYSTEM_REFUSED = "system_message_over_limit"
+"""Reason of the verdict `refused` if new system messages left too little room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +42,15 @@ class Refusal:
         return any(marks(message).get("refused") for message in self.messages)
 
 
-def refused_system(admission: Admission) -> Refusal | None:
-    """Return the refusal of new system messages that leave too little room."""
-    if not admission.refused:
+def refused_system(context: NodeContext, new: Ids) -> Refusal | None:
+    """Return the refusal of new system messages that leave too little room; `new` are the ids of new messages."""
+    refused = without_room_for_system(context, new)
+    if not refused:
         return None
-    why = f"with it, system messages, system prompt and tools take {admission.needed} tokens"
-    return Refusal(
-        messages=admission.refused,
-        least=admission.needed,
-        reason=SYSTEM_REFUSED,
-        why=why,
-        what="system message",
-    )
+    held = context.meter.overhead + total(context.counter, system_messages(context.messages))
+    needed = context.meter.scaled(held)
+    why = f"with it, system messages, system prompt and tools take {needed} tokens"
+    return Refusal(messages=refused, least=needed, reason=SYSTEM_REFUSED, why=why, what="system message")
 
 
 def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
@@ -113,7 +113,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
         answers.append(answer)
     return {
         "messages": answers,
-        "compaction_view": context.with_view(clip=lines).view,
+        "compaction_view": context.with_forms(lines).view,
         "compaction": {**common, "step": step, "route": "end", "last": last},
     }
 

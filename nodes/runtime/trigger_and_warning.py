@@ -1,22 +1,22 @@
 """Decide the next step from a request's size: used by `token_check` before the call and by `model` after it."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langgraph_compaction.checkpoint.telemetry import annotate
 
 from ..config.triggers import Hook, Unit, share
-from ..errors import SettingsError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
-from ..selection.breaker import BreakerHistory, suspension_reason
-from ..selection.confirmation_due import TriggerHistory, decide
+from ..selection.breaker import suspension_reason
 from ..selection.trigger_evaluation import Reading, firing
-from ..state import Route
+from ..state import CompactionChannel, Route
 from .effects import Effects
 from .ledger_io import note
+from .levels import breaker_of
 from .node_context import NodeContext
 
-ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
+Decision = Literal["compact", "confirm", "choose", "deferred", "declined", "held"]
+ON: Mapping[Decision, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
 """For each point of a turn at which sizes are checked, the hook whose triggers are evaluated there."""
@@ -24,10 +24,8 @@ HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_mo
 WARNING_RATIO = 0.75
 """Share of the window, or of the limit where ratios are, from which the user is warned of the next compaction."""
 
-UNASKABLE = (
-    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or set "
-    "require_confirmation=False"
-)
+GROWTH = 0.05
+"""Share of the window by which a conversation must grow before a person who declined is asked again."""
 
 
 def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
@@ -35,36 +33,31 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
 
     `size` may leave out the newest messages, but the limit is compared with the whole request.
     """
-    marked = context.compaction.get("marked")
+    sizes, compaction = context.sizes, context.compaction
+    marked = compaction.get("marked")
     reading = Reading(
         hook=HOOKS[source],
         size=size,
-        sizes=context.sizes,
+        sizes=sizes,
         messages=context.messages,
-        turns=context.turns_since_commit,
-        model_calls=context.calls_since_commit(route),
-        in_vain=cast("Mapping[Unit, int]", context.compaction.get("in_vain") or {}),
+        turns=compaction.get("turns", 0) - compaction.get("turns_at_commit", 0),
+        model_calls=_calls_begun(compaction, route) - compaction.get("calls_at_commit", 0),
+        in_vain=cast("Mapping[Unit, int]", compaction.get("in_vain") or {}),
         marked=marked,
     )
-    annotate(
-        {
-            "compaction.tokens": size,
-            "compaction.threshold": context.sizes.trigger,
-            "compaction.limit": context.sizes.limit,
-        }
-    )
+    annotate({"compaction.tokens": size, "compaction.threshold": sizes.trigger, "compaction.limit": sizes.limit})
     fired = firing(reading, context.settings, context.dependencies.triggers)
     if fired is None:
         return {"step": route, "route": route, **_warned(context, size, source)}
     name = source if fired.name == "tokens" else fired.name
     annotate({"compaction.trigger": name})
-    emit(context.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=context.sizes.trigger))
-    due = context.size if route == "model" and context.size > context.sizes.limit else size
-    decision = decide(due, context.sizes, trigger_history(context), answered=route == "end")
+    emit(context.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=sizes.trigger))
+    suspended = suspended_by(context)
+    due = context.size if route == "model" and context.size > sizes.limit else size
+    decision = _decision(context, due, suspended, answered=route == "end")
     if decision == "deferred":
-        reason = suspension_reason(breaker_history(context))
-        log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
-        yield from note(context, name, "deferred_cooldown", size, reason=reason)
+        log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", suspended)
+        yield from note(context, name, "deferred_cooldown", size, reason=suspended)
     heard: dict[str, Any] = {"marked": None} if marked else {}
     warned = {} if decision in ON else _warned(context, size, source)
     return {
@@ -80,6 +73,29 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
     }
 
 
+def _decision(context: NodeContext, size: int, suspended: str, *, answered: bool) -> Decision:
+    """Return what to do about a request of `size` tokens for which a trigger fired.
+
+    A request over the limit is never `deferred` (by the breaker) or `held` (after an undo). If `require_confirmation`
+    is set, a person chooses how such a request goes on, even if the person declined before. If the turn is already
+    `answered`, no request is about to be sent: the usual question is asked, and after a refusal the choice of how to
+    continue waits for the next input. A person who declined is asked again once the conversation has grown.
+    """
+    sizes, declined_at = context.sizes, context.compaction.get("declined_at")
+    is_over, asks_first = size > sizes.limit, context.settings.require_confirmation
+    if not is_over and context.compaction.get("held"):
+        return "held"
+    if not is_over and suspended:
+        return "deferred"
+    if not asks_first:
+        return "compact"
+    if is_over and not answered:
+        return "choose"
+    if declined_at is None:
+        return "confirm"
+    return "declined" if is_over or size < declined_at + sizes.window * GROWTH else "confirm"
+
+
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:
     """Warn once, until the next commit, that the conversation has grown to `WARNING_RATIO`."""
     base = context.sizes.base
@@ -90,29 +106,17 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
     return {"warned": True}
 
 
-def trigger_history(context: NodeContext) -> TriggerHistory:
-    """Return the parts of the thread's history on which the decision depends."""
-    return TriggerHistory(
-        suspension_reason=suspension_reason(breaker_history(context)),
-        declined_at=context.compaction.get("declined_at"),
-        asks_first=context.settings.require_confirmation,
-        undone=context.compaction.get("held", False),
-    )
+def suspended_by(context: NodeContext) -> str:
+    """Return why the breaker suspends automatic compactions of the thread; empty if it does not."""
+    return suspension_reason(breaker_of(context), calls=context.compaction.get("calls", 0), now=context.now())
 
 
-def breaker_history(context: NodeContext) -> BreakerHistory:
-    """Return the parts of the thread's history from which the breaker decides."""
-    compaction = context.compaction
-    return BreakerHistory(
-        now=context.now(),
-        cooldown_until=compaction.get("cooldown_until", 0.0),
-        failures=compaction.get("streak", 0),
-        calls=compaction.get("calls", 0),
-        recent=compaction.get("recent") or (),
-    )
+def counted_anew(compaction: CompactionChannel) -> dict[str, int]:
+    """Return the keys of the channel `compaction` from which turns and calls of the model are counted anew."""
+    begun = _calls_begun(compaction, compaction.get("route", "model"))
+    return {"turns_at_commit": compaction.get("turns", 0), "calls_at_commit": begun}
 
 
-def check_askable(context: NodeContext) -> None:
-    """Raise `SettingsError` if a person has to be asked, and no checkpointer could resume after the answer."""
-    if context.settings.require_confirmation and not context.can_ask:
-        raise SettingsError(UNASKABLE)
+def _calls_begun(compaction: CompactionChannel, route: Route) -> int:
+    """Return the number of the model's calls; on the route to the model, the next call counts too."""
+    return compaction.get("calls", 0) + (route == "model")

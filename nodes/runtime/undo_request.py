@@ -13,20 +13,17 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from ..compaction_request import CALLS_OPEN, NO_REQUEST
-from ..config.settings import CompactionSettings
 from ..conversation.message_marks import is_summary
 from ..conversation.request import Meter
 from ..conversation.view import View, redone_view, seen, undone_view
 from ..errors import RequestError
 from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
-from ..selection.selector import Selector
-from ..state import FOCUS_CHARACTERS, STATE_VERSION, pinned_ids
+from ..state import FOCUS_CHARACTERS, STATE_VERSION
 from ..text.quoting import clip
-from .admission import admitted_with_pins
 from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
-from .ledger_io import abandon, write_ledger
+from .ledger_io import abandon, checkpoint_of, write_ledger
 from .node_context import NodeContext, Update
 
 LAST = "last"
@@ -76,30 +73,20 @@ def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collect
     return Undoing(verdict="redone", compactions=(head,), head=head, view=after, messages=messages)
 
 
-def channel_after(
-    done: Undoing, state: Mapping[str, Any], *, settings: CompactionSettings, meter: Meter
-) -> dict[str, Any]:
-    """Return the keys of the channel `compaction` after an undo or a redo in this state.
-
-    The pins of messages that are seen again count as admitted: a message that the compaction had shortened has
-    another name in its original form.
-    """
-    known = state.get("compaction") or {}
-    selector = Selector.of(done.messages, settings, meter, frozenset(pinned_ids(state)))
+def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` after an undo or a redo; the breaker keeps what it waits for."""
+    known: Mapping[str, Any] = compaction.get("breaker") or {}
+    waiting = {name: known[name] for name in ("cooldown_until", "recent", "useless") if name in known}
     return {
         "v": STATE_VERSION,
         **_ENDED,
         "trigger": "",
         "draft": None,
         "usage": None,
-        "streak": 0,
-        "level": 0,
-        "tried": [],
-        "unproven": False,
+        "breaker": waiting,
         "held": done.verdict == "undone",
         "head": done.head,
         "last": last_of(verdict=done.verdict, id=done.compactions[0]),
-        "admitted": admitted_with_pins(known, selector),
     }
 
 
@@ -181,8 +168,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     strategy = _STRATEGIES[found.verdict]
     finish_attempt(context, found.verdict, strategy=strategy, before=size, after=left, compaction_id=key)
-    channel = channel_after(found, context.state, settings=context.settings, meter=context.meter)
-    return {"compaction_view": found.view, "compaction": channel}
+    return {"compaction_view": found.view, "compaction": channel_after(found, context.compaction)}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
@@ -246,6 +232,6 @@ def _tell_ledger(context: NodeContext, done: Undoing, after: int) -> None:
         meter=context.meter,
         after=after,
         now=context.now(),
-        checkpoint_id=context.checkpoint_id,
+        checkpoint_id=checkpoint_of(context),
         namespace=context.namespace,
     )

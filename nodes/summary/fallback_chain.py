@@ -58,12 +58,13 @@ def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, 
 
 
 def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -> int:
-    """Return the index of the level after a failure; smaller pieces are skipped if they cannot help."""
+    """Return the index of the level after a failure, the number of levels after the last one.
+
+    Smaller pieces are skipped if they cannot help.
+    """
     helps = not SMALLER_INPUT_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
     following = range(level + 1, len(fallback_chain))
-    return next(
-        (index for index in following if helps or not fallback_chain[index].in_pieces), len(fallback_chain) - 1
-    )
+    return next((index for index in following if helps or not fallback_chain[index].in_pieces), len(fallback_chain))
 
 
 def verdict_of(fallback_chain: FallbackChain, level: int) -> str:

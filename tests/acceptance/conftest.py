@@ -44,9 +44,10 @@ def calls_of_file() -> Iterator[Calls]:
     """
     calls, usual = Calls(), Dependencies.sizes_for
 
-    def sizes_for(self: Dependencies, model: Any, *args: Any, window: int, **given: Any) -> Any:
-        calls.found.add((type(core(model)).__name__, window))
-        return usual(self, model, *args, window=window, **given)
+    def sizes_for(self: Dependencies, *args: Any, window: int, **given: Any) -> Any:
+        model = self.fixed_model
+        calls.found.add((type(core(model) if model else None).__name__, window))
+        return usual(self, *args, window=window, **given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dependencies, "sizes_for", sizes_for)

@@ -461,7 +461,7 @@ def test_an_empty_reply_may_change_nothing_below_the_limit(answered: Answered, o
     assert ledger(agent)[0].verdict == "rejected_empty"
     assert ledger(agent)[-1].verdict == ("degraded_deterministic" if over else "rejected_empty")
     assert (ids(sent[0]) == ids(LOGS)) == (not over)
-    assert standing(agent)["cooldown_until"] == (0 if over else clock.time + 8)
+    assert standing(agent)["breaker"].get("cooldown_until", 0) == (0 if over else clock.time + 8)
 
 
 SETTINGS: list[tuple[dict[str, Any], list[str]]] = [

@@ -60,7 +60,7 @@ async def dead_summarizer(go: Drive) -> None:
     stage.check(
         ["failed_transient", "degraded_deterministic"] * pairs, said=spoken, holds=[spoken[-1].text, "order-0"]
     )
-    assert stage.standing["streak"] == 0
+    assert "failures" not in stage.standing["breaker"]
 
 
 @scenario("F2", "the summary is empty, blank, thought, refused, a call or cut off")
@@ -201,8 +201,8 @@ async def fixed_point(go: Drive) -> None:
     stage = Stage(go, [usage(AIMessage("ok"), 900)], options={"facts_beside_summary": False})
     for number in range(4):
         await stage.turn(said(filler(150, f"turn{number}-"), f"u{number}"))
-    assert stage.standing["ineffective"] > 1
-    assert stage.standing["cooldown_until"] == stage.clock.time + 8
+    assert stage.standing["breaker"]["useless"] > 1
+    assert stage.standing["breaker"]["cooldown_until"] == stage.clock.time + 8
     done = [row.strategy for row in stage.ledger if row.verdict in {"committed", "degraded_deterministic"}]
     assert done[:3] == ["selective+model", "selective+digest", "hide"]
     assert len(stage.summarizer.received) == 1

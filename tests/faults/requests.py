@@ -61,7 +61,7 @@ async def large_tail(go: Drive) -> None:
     await stage.turn(said(filler(850), "large"))
     stage.check(["noop", "noop"], holds=[filler(850)])
     assert stage.summarizer.received == []
-    assert stage.standing.get("streak", 0) == 0
+    assert stage.standing.get("breaker", {}).get("failures", 0) == 0
 
 
 @scenario("F7", "one tool result is larger than the window")

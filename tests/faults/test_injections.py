@@ -100,7 +100,7 @@ def turn(middle: Sequence[AnyMessage], summarizer: Any, *, bulk: int = OVER_TRIG
     chunks = list(graph.stream(conversation(middle, bulk), CONFIG, stream_mode=["updates", "custom"]))
     told = [(e["event"], e.get("trigger"), e.get("verdict"), e.get("reason")) for e in events(chunks)]
     rows = [(row.verdict, row.trigger, row.strategy, row.tokens_before) for row in ledger(graph)]
-    kept = ("epoch", "step", "route", "trigger", "focus", "streak", "level", "draft")
+    kept = ("epoch", "step", "route", "trigger", "focus", "breaker", "draft")
     (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
     return Outcome(
         summary=summary,

@@ -100,7 +100,7 @@ async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     assert len(model.received[0]) == 17
     assert verdicts(graph) == ["declined"]
     assert standing(graph)["last"]["verdict"] == "declined"
-    assert standing(graph).get("streak", 0) == 0
+    assert standing(graph).get("breaker", {}).get("failures", 0) == 0
 
 
 async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> None:

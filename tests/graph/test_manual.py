@@ -71,10 +71,12 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     """Who wishes it has confirmed it, and does not wait for a cool-down."""
     graph = agent(require_confirmation=True, now=clock)
     await go.invoke(graph, {"messages": rounds(5)})
-    graph.update_state(CONFIG, {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}, as_node="model")
+    graph.update_state(
+        CONFIG, {"compaction": {"breaker": {"failures": 3, "cooldown_until": clock.time + 5}}}, as_node="model"
+    )
     await compact(go, graph)
     assert verdicts(graph) == ["committed"]
-    assert standing(graph)["streak"] == 0
+    assert "failures" not in standing(graph)["breaker"]
 
 
 async def test_an_unanswered_question_stays_last(go: Drive) -> None:

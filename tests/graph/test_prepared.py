@@ -430,7 +430,7 @@ def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> N
     assert entries(graph) == [("abandoned", "loop_ended")]
     asyncio.run(graph.ainvoke(OVER, CONFIG))
     assert entries(graph) == [("abandoned", "loop_ended"), ("committed", "")]
-    assert standing(graph).get("streak", 0) == 0
+    assert standing(graph).get("breaker", {}).get("failures", 0) == 0
     assert standing(graph)["last"]["strategy"] == "selective+own"
 
 

@@ -105,7 +105,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
     (row,) = ledger(graph)
     assert (row.verdict, row.reason, row.detail) == ("stale", "messages_changed", "r-user-0")
     assert edited in values(graph)["messages"]
-    assert standing(graph).get("streak", 0) == 0
+    assert standing(graph).get("breaker", {}).get("failures", 0) == 0
 
 
 async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:

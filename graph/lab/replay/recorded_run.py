@@ -18,7 +18,7 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
-from langgraph_compaction.nodes.runtime.admission import SYSTEM_REFUSED
+from langgraph_compaction.nodes.runtime.refusal import SYSTEM_REFUSED
 from langgraph_compaction.nodes.state import messages_in_view
 
 from ...builder import Graph, create_compacting_agent
