@@ -15,7 +15,6 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
-    HasDependencies,
     Model,
     ModelSource,
     counter_of,
@@ -130,15 +129,16 @@ def _is_ours(runnable: Any) -> TypeGuard[CompiledStateGraph[Any, Any, Any, Any]]
 def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependencies:
     """Return the dependencies of a graph made by this package, or of an agent with its middleware.
 
-    A node that has dependencies, or whose function has, implements `HasDependencies`. Raises `TypeError` for a graph
-    without such a node.
+    They are those of the first node, or function of a node, that has a method `dependencies_with`: of a node of this
+    package's graphs, or of a hook of `CompactionMiddleware`. Raises `TypeError` for a graph without one.
     """
     for spec in graph.builder.nodes.values():
         if _is_ours(spec.runnable):
             return dependencies_of(spec.runnable)
         for node in (spec.runnable, getattr(spec.runnable, "func", None)):
-            if isinstance(node, HasDependencies):
-                return node.dependencies_with(graph.checkpointer)
+            if (dependencies_with := getattr(node, "dependencies_with", None)) is not None:
+                found: Dependencies = dependencies_with(graph.checkpointer)
+                return found
     raise TypeError(
         "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
         "CompactionMiddleware"

@@ -28,7 +28,7 @@ from langgraph_compaction.nodes import CompactionError, RequestError, SettingsEr
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.events import log
-from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, querying, run, slept
 
 from .build_dependencies import dependencies_of
 from .open_work import check_no_work, waiting_nodes
@@ -300,7 +300,7 @@ def _awaited(wanted: _Wanted) -> Effects[None]:
                 f"this run may wait for it ({wanted.setting}). Nothing of this run was stored: start it again when "
                 "the other one is over. A stream that is neither read to its end nor closed keeps its thread"
             )
-        yield from _slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
+        yield from slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
         pause = min(pause * 1.5, wanted.leases.longest_pause_s)
         wanted.until = _wall_clock() + LEASE_S
 
@@ -337,7 +337,3 @@ def _called(wanted: _Wanted, call: Callable[[RunLease], T]) -> Effects[T]:
     if isinstance(wanted.leases, StoredRunLeases):
         return (yield from querying(wanted.leases, lambda: call(wanted.lease)))
     return call(wanted.lease)
-
-
-def _slept(seconds: float) -> Effects[None]:
-    yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))

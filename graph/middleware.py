@@ -380,7 +380,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
 
 class AgentHook:
-    """The hook `after_agent` as a callable that implements `HasDependencies`.
+    """The hook `after_agent` as a callable that tells the dependencies of its agent.
 
     `create_agent` makes a node of each hook and keeps nothing else of a middleware, so `dependencies_of` looks there.
     """

@@ -56,7 +56,7 @@ def commit(context: NodeContext) -> Effects[Update]:
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
-    size, verdict = context.meter.request(after), verdict_of(context.chain(), draft["level"])
+    size, verdict = context.meter.request(after), verdict_of(context.chain, draft["level"])
     outcome = outcome_of(context, draft, verdict, tokens_after=size)
     try:
         leaving = _leaving(context, draft)

@@ -91,7 +91,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
     if way == "compact":
         return {"compaction": {**on, "focus": focus, "declined_at": None}}
     if way == "drop_oldest":
-        return {"compaction": {**on, "breaker": at_level(context, len(context.chain()) - 1), "declined_at": None}}
+        return {"compaction": {**on, "breaker": at_level(context, len(context.chain) - 1), "declined_at": None}}
     if way == "new_thread":
         return {"compaction": {**on, "trigger": NEW_THREAD, "summarize_all": True}}
     if context.dependencies.embedded:
@@ -193,7 +193,7 @@ def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage]]:
     index = untried_level(context, context.base_fingerprint())
     if index is None:
         return {}, []
-    before, level = context.meter.request(context.messages), context.chain()[index]
+    before, level = context.meter.request(context.messages), context.chain[index]
     proposal = Choosing(context.call, context.messages, level, partial(context.demand, before, level)).foreseen()
     chosen = proposal.chosen
     if isinstance(chosen, Finding):

@@ -121,12 +121,13 @@ def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Upd
         return {"messages": [answer], "compaction": compaction}
     usage: Usage | None = compaction["usage"]
     size = usage["tokens"] if usage else context.size + context.meter.scaled(total(context.counter, render([answer])))
+    now = context.after(compaction)
     if answer.tool_calls:
         compaction["step"] = "tools"
     else:
-        compaction |= yield from check(context.after(compaction), size, "check", "end")
+        compaction |= yield from check(now, size, "check", "end")
     if compaction["step"] in ("tools", "end"):
-        yield from prepare_if_due(context.after(compaction, [*context.messages, answer]), size, summarize)
+        yield from prepare_if_due(now, size, summarize, answer)
     return {"messages": [answer], "compaction": compaction}
 
 
@@ -202,7 +203,7 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     if sent < context.sizes.trigger:
         return {"breaker": Breaker({**breaker, "unproven": False, "useless": 0})}
     last, times = (context.compaction.get("last") or {}).get("level", 0), breaker.get("useless", 0) + 1
-    judged = at_level(context, min(last + 1, len(context.chain()) - 1)) | {"unproven": False, "useless": times}
+    judged = at_level(context, min(last + 1, len(context.chain) - 1)) | {"unproven": False, "useless": times}
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
     return {"breaker": with_cooldown(judged, times, context.now())}
 

@@ -49,7 +49,7 @@ def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
     level = untried_level(context, base)
     if level is None:
         return _nothing_left(context)
-    name = strategy(context.settings, context.chain()[level])
+    name = strategy(context.settings, context.chain[level])
     before = context.meter.request(context.messages)
     draft = opened_draft(context, base, level=level, attempt=attempt_number(context), before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)

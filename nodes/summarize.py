@@ -109,7 +109,7 @@ def _fitted(
 def _summary_parts(context: NodeContext, draft: Draft, listed: ListedSentences = NOTHING_LISTED) -> SummaryParts:
     return summary_parts(
         context.call,
-        context.chain()[draft["level"]],
+        context.chain[draft["level"]],
         context.messages,
         dropped(context, draft),
         clip=draft["clip"],

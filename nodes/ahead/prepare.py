@@ -31,12 +31,13 @@ from ..runtime.effects import Effects, either, run
 from ..runtime.finish_attempt import outcome_of
 from ..runtime.ledger_io import opening_of
 from ..runtime.levels import breaker_of, over, stored_level, untried_level
-from ..runtime.node_context import NodeContext, Update
+from ..runtime.node_context import Found, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
 from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
 from ..runtime.trigger_and_warning import suspended_by
 from ..selection.selector import Choice
 from ..state import Draft
+from ..summary.fallback_chain import names_of
 from ..summary.summarizers import Summarizer, SummaryRequest
 from .preparations import Place, Prepared, preparations_of
 
@@ -54,16 +55,21 @@ ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
 
-def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[None]:
+def prepare_if_due(
+    context: NodeContext, size: int, summarize: Node, answer: AIMessage | None = None
+) -> Effects[None]:
     """Start to prepare a summary in the background if the next compaction is near; `size` is that of the request.
 
-    `summarize` is the node that writes the summary of a draft. This reads no database, and far below the trigger it
-    compares numbers only.
+    `summarize` is the node that writes the summary of a draft, `answer` the model's answer to the messages in view.
+    This reads no database, and far below the trigger it compares numbers only.
     """
-    place = place_of(context)
-    if place is None or not _is_near(context, size):
+    trigger, place = context.sizes.trigger, place_of(context)
+    is_near = context.settings.summary_ahead and EARLIEST * trigger <= size < trigger
+    if not is_near or place is None:
         return
     preparations = preparations_of(context.records.database)
+    if answer is not None:
+        context = context.after({}, [*context.messages, answer])
     if not (preparations.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
         return
     turn = current_run()
@@ -89,10 +95,6 @@ def place_of(context: NodeContext) -> Place | None:
     return None if context.thread_id is None else (context.thread_id, context.namespace)
 
 
-def _is_near(context: NodeContext, size: int) -> bool:
-    return context.settings.summary_ahead and EARLIEST * context.sizes.trigger <= size < context.sizes.trigger
-
-
 def _may(context: NodeContext) -> bool:
     """Whether the next compaction will start by itself, at a trigger by tokens, with a summary of a model."""
     settings, compaction = context.settings, context.compaction
@@ -100,7 +102,7 @@ def _may(context: NodeContext) -> bool:
     checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.policy.hooks)
     if asks or not checked or suspended_by(context):
         return False
-    return not context.chain()[stored_level(context)].is_deterministic
+    return not context.chain[stored_level(context)].is_deterministic
 
 
 def _is_in_loop(context: NodeContext) -> bool:
@@ -150,16 +152,16 @@ def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) ->
     )
     chain = tuple(
         level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, loop))
-        for level in turn.chain()
+        for level in turn.chain
     )
     return replace(
         due,
+        found=Found(chain=chain),
         config={
             "configurable": {name: known[name] for name in kept if name in known},
             "callbacks": _tracers(turn.config.get("callbacks")),
         },
         runtime=Runtime(context=turn.runtime.context, store=turn.runtime.store),
-        chain=lambda: chain,
     )
 
 
@@ -231,7 +233,7 @@ def _prepared(context: NodeContext, summarize: Node) -> Effects[Prepared | None]
     """Choose messages, have them summarized, and write the ledger; `None` if there is nothing to summarize yet."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
-    if level is None or context.chain()[level].is_deterministic:
+    if level is None or context.chain[level].is_deterministic:
         return None
     before = context.meter.request(context.messages)
     number = context.attempt_in_epoch(ATTEMPT)
@@ -253,7 +255,7 @@ def _prepared(context: NodeContext, summarize: Node) -> Effects[Prepared | None]
         compaction_id=key.compaction_id,
         base_fingerprint=base,
         level=level,
-        levels=context.chain_names,
+        levels=names_of(context.chain),
         summary_name=summary_name(context, draft),
         choice=Choice(
             drop=chosen.drop,

@@ -23,6 +23,7 @@ from ..runtime.node_context import NEW_THREAD, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, summary_name
 from ..selection.selector import Selection
 from ..state import Breaker, Draft
+from ..summary.fallback_chain import names_of
 from .preparations import Preparation, Prepared, preparations_of
 from .prepare import place_of
 
@@ -52,7 +53,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     compaction = context.compaction
     special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
     place = place_of(context)
-    by_model = context.settings.summary_ahead and not context.chain()[0].is_deterministic
+    by_model = context.settings.summary_ahead and not context.chain[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
     known, breaker = preparations_of(context.records.database).find(place), None
@@ -77,7 +78,7 @@ def _failed(context: NodeContext, found: Prepared, failure: Finding, breaker: Br
     """Tell that the summary of a preparation has failed, and count the failure if it was that of this chain."""
     told = PreparationEvent(state="failed", reason=failure.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
-    if failure.verdict == ABANDONED or found.levels != context.chain_names:
+    if failure.verdict == ABANDONED or found.levels != names_of(context.chain):
         return Ahead(breaker=breaker)
     now = context if breaker is None else context.after({"breaker": breaker})
     counted = count_failure(now, found.base_fingerprint, found.level, failure, found.choice.name)

@@ -38,8 +38,14 @@ class Sizes:
 
     window: int
     reserve: int
+    limit: int
+    """Maximum size of a conversation that is sent: the window minus the reserve and `recalled`."""
     fixed: int
     """Tokens of the system prompt, the tool schemas and the system messages, which no compaction changes."""
+    room: int
+    """Tokens left for the conversation: the limit minus the fixed part."""
+    base: int
+    """The size that ratios in the settings refer to: the window, or the limit if `of_limit`."""
     trigger: int
     aim: int
     recalled: int = 0
@@ -51,24 +57,9 @@ class Sizes:
     no space between aim and trigger, so that one compaction would soon follow another."""
 
     @property
-    def limit(self) -> int:
-        """Maximum size of a conversation that is sent: the window minus the reserve and `recalled`."""
-        return self.window - self.reserve - self.recalled
-
-    @property
-    def room(self) -> int:
-        """Tokens left for the conversation: the limit minus the fixed part."""
-        return self.limit - self.fixed
-
-    @property
     def most_pinned(self) -> int:
         """Tokens that pins may hold together."""
         return most_pinned(self.room)
-
-    @property
-    def base(self) -> int:
-        """The size that ratios in the settings refer to: window or limit."""
-        return self.limit if self.of_limit else self.window
 
 
 def capped(settings: CompactionSettings, window: int) -> int:
@@ -130,7 +121,10 @@ def sizes_of(
     return Sizes(
         window=window,
         reserve=reserve,
+        limit=limit,
         fixed=fixed,
+        room=room,
+        base=base,
         trigger=trigger,
         aim=aim,
         recalled=recalled,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from threading import Lock
 from time import time
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -342,19 +342,6 @@ class Dependencies:
 
 def _chosen(source: ModelSource, state: Any, runtime: Any) -> Model | None:
     return source if source is None or isinstance(source, Runnable) else source(state, runtime)
-
-
-@runtime_checkable
-class HasDependencies(Protocol):
-    """A node of a compiled graph, or the function inside a node, that tells which dependencies it works with.
-
-    The functions that take a graph, such as `history` and `undo`, find its dependencies by this protocol. These
-    implement it: the nodes of this package's graphs, and a hook of `CompactionMiddleware`.
-    """
-
-    def dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Return the dependencies in a graph compiled with this checkpointer; `None` stands for no checkpointer."""
-        ...
 
 
 _CAPPED = (

@@ -7,6 +7,7 @@ exception of a call is raised inside the body, which handles the exception. Betw
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import closing, suppress
 from contextvars import copy_context
@@ -58,6 +59,11 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[
     """Wait for `call` if `run` drives the body, and for `acall` if `arun` does."""
     result: T = yield Effect(call, acall)
     return result
+
+
+def slept(seconds: float) -> Effects[None]:
+    """Wait so many seconds."""
+    yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
 def is_long(messages: Iterable[Any]) -> bool:

@@ -9,7 +9,7 @@ from ..conversation.message_marks import NAMED_CHARACTERS
 from ..gate.invariants import Finding
 from ..selection.breaker import with_cooldown
 from ..state import Breaker
-from ..summary.fallback_chain import Level, after_failure
+from ..summary.fallback_chain import Level, after_failure, names_of
 from .ledger_io import REFUSAL
 from .node_context import NodeContext
 
@@ -24,25 +24,25 @@ def breaker_of(context: NodeContext) -> Breaker:
 
 def at_level(context: NodeContext, index: int) -> Breaker:
     """Return the breaker with which the next attempt begins at this index of the chain."""
-    return {**breaker_of(context), "level": index, "levels": context.chain_names}
+    return {**breaker_of(context), "level": index, "levels": names_of(context.chain)}
 
 
 def draft_level(context: NodeContext) -> Level | None:
     """Return the level of the open draft; `None` if settings or model changed since, and with them the levels."""
-    draft, chain = context.draft, context.chain()
-    known = draft.get("levels") in (None, context.chain_names) and draft["level"] < len(chain)
+    draft, chain = context.draft, context.chain
+    known = draft.get("levels") in (None, names_of(context.chain)) and draft["level"] < len(chain)
     return chain[draft["level"]] if known else None
 
 
 def stored_level(context: NodeContext) -> int:
     """Return the level at which the next compaction begins: the stored one if it is of this call's chain, else 0."""
-    return min(_next_level(context), len(context.chain()) - 1)
+    return min(_next_level(context), len(context.chain) - 1)
 
 
 def _next_level(context: NodeContext) -> int:
     """Return the stored level; after a failure of the last level, it is the number of levels."""
     breaker = breaker_of(context)
-    return breaker.get("level", 0) if breaker.get("levels", context.chain_names) == context.chain_names else 0
+    return breaker.get("level", 0) if breaker.get("levels", names_of(context.chain)) == names_of(context.chain) else 0
 
 
 def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
@@ -51,7 +51,7 @@ def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
     If a failed summary changes nothing, return a level with a model. If the compaction has no time left for
     summarizers, return a level without a model.
     """
-    chain, first, breaker = context.chain(), stored_level(context), breaker_of(context)
+    chain, first, breaker = context.chain, stored_level(context), breaker_of(context)
     if keeps_everything(context):
         return 0 if chain[first].is_deterministic else first
     if breaker.get("messages") == base_fingerprint[:NAMED_CHARACTERS]:
@@ -75,7 +75,7 @@ def count_failure(
     those that have failed.
     """
     failed, failures = _failed_strategies(context, selected, finding), breaker_of(context).get("failures", 0) + 1
-    counted = at_level(context, level if failed else after_failure(context.chain(), level, finding))
+    counted = at_level(context, level if failed else after_failure(context.chain, level, finding))
     counted |= {"failures": failures, "messages": base_fingerprint[:NAMED_CHARACTERS], "failed": failed}
     return with_cooldown(counted, failures, context.now())
 
@@ -102,7 +102,7 @@ def _failed_strategies(context: NodeContext, selected: str, finding: Finding) ->
 def keeps_everything(context: NodeContext) -> bool:
     """Whether a model's summary that fails leaves everything as it is, because the request fits all the same."""
     chosen = context.settings.on_summary_failure == "nothing"
-    return chosen and not context.chain()[0].is_deterministic and not urgent(context)
+    return chosen and not context.chain[0].is_deterministic and not urgent(context)
 
 
 def urgent(context: NodeContext) -> bool:

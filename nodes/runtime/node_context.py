@@ -1,8 +1,8 @@
 """What a node reads: values of the state, of the run and of the model's call, and the dependencies."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -42,6 +42,14 @@ NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is the beginning of a new thread."""
 
 
+@dataclass
+class Found:
+    """What one execution of a node computes once, whatever context it has at that point."""
+
+    chain: FallbackChain | None = None
+    sizes: dict[tuple[int, int, bool], Sizes] = field(default_factory=dict[tuple[int, int, bool], Sizes])
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeContext:
     """The values that one execution of a node reads; the node returns an update."""
@@ -70,9 +78,7 @@ class NodeContext:
     """What the model of this call says of itself."""
     counter: TokenCounter
     """The token counter of the model of this call."""
-    chain: Callable[[], FallbackChain]
-    """Returns the levels that compactions take, one after another, under the settings and with the model of this
-    call."""
+    found: Found
 
     @classmethod
     def of(
@@ -100,7 +106,7 @@ class NodeContext:
             model=model,
             facts=facts,
             counter=dependencies.counter_for(facts.name),
-            chain=cache(partial(dependencies.fallback_chain, settings, state, runtime)),
+            found=Found(),
         )
 
     def after(self, update: Mapping[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
@@ -145,9 +151,11 @@ class NodeContext:
         return self.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
 
     @property
-    def chain_names(self) -> str:
-        """The names of the levels of this call's fallback chain."""
-        return " ".join(level.name for level in self.chain())
+    def chain(self) -> FallbackChain:
+        """The levels that compactions take, one after another, under the settings and with the model of this call."""
+        if (chain := self.found.chain) is None:
+            chain = self.found.chain = self.dependencies.fallback_chain(self.settings, self.state, self.runtime)
+        return chain
 
     @cached_property
     def meter(self) -> Meter:
@@ -165,8 +173,12 @@ class NodeContext:
         window = self.facts.window or window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.facts.name, window))
         fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system_messages(self.messages)))
-        recalls = after_commits > 0 and self.quotes_archive
-        return self.dependencies.sizes_for(self.facts, self.settings, window=window, fixed=fixed, recalls=recalls)
+        parts, known = (window, fixed, after_commits > 0 and self.quotes_archive), self.found.sizes
+        if parts not in known:
+            known[parts] = self.dependencies.sizes_for(
+                self.facts, self.settings, window=window, fixed=fixed, recalls=parts[-1]
+            )
+        return known[parts]
 
     @property
     def quotes_archive(self) -> bool:
@@ -234,7 +246,7 @@ class NodeContext:
         """Tokens of the next request: the usage reported for the last answer plus a count of later messages."""
         return self.measured.tokens
 
-    @property
+    @cached_property
     def epoch(self) -> int:
         """Number of commits on this thread so far."""
         return self.compaction.get("epoch", 0)

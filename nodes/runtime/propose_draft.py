@@ -10,7 +10,7 @@ from ..conversation.transcript import message_id
 from ..gate.invariants import Finding
 from ..selection.selector import Choice, Demand, Selection
 from ..state import Draft
-from ..summary.fallback_chain import Level, strategy
+from ..summary.fallback_chain import Level, names_of, strategy
 from .collect_key_information import Choosing, Proposal, key_information
 from .effects import Effects
 from .engine import needs_summary, shortened_blocks
@@ -27,9 +27,9 @@ def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, b
         base_fingerprint=base,
         count=len(context.messages),
         level=level,
-        levels=context.chain_names,
+        levels=names_of(context.chain),
         attempt=attempt,
-        strategy=strategy(context.settings, context.chain()[level]),
+        strategy=strategy(context.settings, context.chain[level]),
         trigger=context.compaction.get("trigger", "precheck"),
         drop=[],
         clip={},
@@ -52,7 +52,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
     draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
     draft["selected"] = chosen.name
     summary = needs_summary(context.settings, chosen, goal)
-    draft["strategy"] = strategy(context.settings, context.chain()[draft["level"]], chosen.name, summary=summary)
+    draft["strategy"] = strategy(context.settings, context.chain[draft["level"]], chosen.name, summary=summary)
     draft["counts"] = asdict(chosen.counts)
     draft["tokens_selected"] = chosen.tokens
     return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
@@ -65,7 +65,7 @@ def choose_messages(
 
     With `prepared`, exactly these messages are chosen, or none.
     """
-    proposal = yield from _proposal(context, context.chain()[draft["level"]], draft["tokens_before"], prepared)
+    proposal = yield from _proposal(context, context.chain[draft["level"]], draft["tokens_before"], prepared)
     if isinstance(proposal.chosen, Finding):
         return proposal.chosen
     chosen = replace(proposal.chosen, clip=recallable(context, proposal.chosen.clip))

@@ -23,7 +23,7 @@ from ..summary.summarizers import SummaryRequest
 from .effects import Effects
 from .engine import Call
 from .finish_attempt import failure
-from .summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError
+from .summarizer_call import SummaryTimeoutError, call
 
 STALLED, LATE = "summary_timeout", "summary_deadline"
 LEAST_PIECE = 500
@@ -246,15 +246,14 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         if not work.level.is_deterministic and until <= took:
             work.time.end()
             return replace(so_far, finding=finding or _late(work))
-        began, question = work.time.passed(), SummarizerCall(work.level.summarizer, replace(request, defect=defect))
-        outcome = yield from _reply(question, _patience(work, left, until))
-        calls = len(question.calls)
+        began, seconds = work.time.passed(), min(work.call.settings.summary_timeout_s, until)
+        asked = replace(request, defect=defect)
+        reply, calls = yield from call(work.level.summarizer, asked, seconds=seconds, calls=left, pause=BACKOFF_S)
         left, took = left - calls, work.time.passed() - began
         so_far = replace(so_far, calls=so_far.calls + calls, failed=so_far.failed + calls)
-        if not isinstance(outcome, Reply):
-            late = outcome.reason == STALLED and work.time.left() <= 0
-            return replace(so_far, finding=_late(work) if late else outcome)
-        outcome, listed = _without_list(request, outcome)
+        if not isinstance(reply, Reply):
+            return replace(so_far, finding=_failure(work, reply))
+        outcome, listed = _without_list(request, reply)
         so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
@@ -296,16 +295,10 @@ def _late(work: Work) -> Finding:
     return Finding("failed_transient", LATE, f"no summary within {seconds} s, twice summary_timeout_s", "transient")
 
 
-def _patience(work: Work, calls: int, until: float) -> CallLimits:
-    settings = work.call.settings
-    seconds = min(settings.summary_timeout_s, until)
-    return CallLimits(seconds=seconds, calls=calls, pause=BACKOFF_S)
-
-
-def _reply(question: SummarizerCall, patience: CallLimits) -> Effects[Reply | Finding]:
-    try:
-        return (yield from question.run(patience))
-    except SummaryTimeoutError as error:  # no retry: it could run into the time-out again
-        return Finding("failed_transient", STALLED, str(error), "transient")
-    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
+def _failure(work: Work, error: Exception) -> Finding:
+    """Return the verdict on a summarizer's error; after a time-out it is not asked again, which could end as late."""
+    if not isinstance(error, SummaryTimeoutError):
         return failure(error, "summary_exception")
+    if work.time.left() <= 0:
+        return _late(work)
+    return Finding("failed_transient", STALLED, str(error), "transient")

@@ -6,16 +6,13 @@ configuration of the run: a graph that summarizes would otherwise take over the 
 
 import asyncio
 import contextvars
+import random
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from inspect import signature
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
-from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
-from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.checkpoint.telemetry import annotate, record, span
 
@@ -23,14 +20,11 @@ from ..gate.reply_checks import Reply
 from ..providers.error_kind import classify
 from ..providers.provider_error import status_of
 from ..summary.summarizers import Summarizer, SummaryRequest, is_deterministic
-from .effects import Effects, blocking, either
+from .effects import Effects, blocking, either, slept
 
 T = TypeVar("T")
 MAX_PAUSE = 20.0
 """Maximum number of seconds between two calls."""
-_FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter).parameters else "initial"
-"""Name of tenacity's parameter for the first pause, which the installed version accepts without a warning (9.2
-renamed it)."""
 
 
 class SummaryTimeoutError(TimeoutError):
@@ -47,8 +41,74 @@ class SummaryAbandonedError(Exception):
         super().__init__("the event loop of the run ended before the summary was written")
 
 
-class _PassingError(Exception):
-    """Tells tenacity to repeat a call that failed with an error that may pass; `__cause__` is that error."""
+class Called(NamedTuple):
+    """How a request to a summarizer ended."""
+
+    outcome: Reply | Exception
+    """The reply, or the summarizer's own error; `SummaryTimeoutError` after the time-out."""
+    calls: int
+    """Number of calls, failed ones included."""
+
+
+def call(
+    summarizer: Summarizer, request: SummaryRequest, *, seconds: float, calls: int, pause: float
+) -> Effects[Called]:
+    """Call a summarizer, at most `calls` times as long as its error may pass.
+
+    `seconds` is the time-out for all calls and the pauses between them together, `pause` the first of these pauses in
+    seconds. A deterministic summarizer has no time-out, so that it also finishes on a busy machine.
+    """
+    began, called = perf_counter(), None
+    try:
+        with span("compaction.summary", {"compaction.summarizer": summarizer.name}):
+            if is_deterministic(summarizer):
+                called = Called((yield from _once(blocking(lambda: summarizer.summarize(request)))), 1)
+            else:
+                called = yield from _repeated(summarizer, request, seconds, calls, pause)
+            annotate({"compaction.summary_calls": called.calls})
+            record("summary.duration", perf_counter() - began, {"summarizer": summarizer.name})
+            _show(called.outcome)
+    except Exception as error:
+        if called is None or error is not called.outcome:
+            raise
+    return called
+
+
+def _repeated(
+    summarizer: Summarizer, request: SummaryRequest, seconds: float, calls: int, pause: float
+) -> Effects[Called]:
+    left, until = seconds, perf_counter() + seconds
+    for number in range(1, calls + 1):
+        outcome = yield from _once(_bounded_call(summarizer, request, left))
+        if isinstance(outcome, SummaryTimeoutError):
+            return Called(SummaryTimeoutError(seconds), number)
+        if not isinstance(outcome, Exception) and not isinstance(outcome, Reply):
+            kind = type(outcome).__name__
+            outcome = TypeError(f"the summarizer {summarizer.name!r} returned a {kind}, not a Reply")
+            return Called(outcome, number)
+        if isinstance(outcome, Reply) or number == calls or not _may_pass(outcome):
+            return Called(outcome, number)
+        wait = pause_after(number, pause)
+        left = until - perf_counter() - wait
+        if left <= 0:
+            return Called(SummaryTimeoutError(seconds), number)
+        yield from slept(wait)
+    raise ValueError(f"calls={calls}: ask at least once")
+
+
+def _once(asked: Effects[T]) -> Effects[T | Exception]:
+    """Return what a call returns, or the error that it raises."""
+    try:
+        return (yield from asked)
+    except Exception as error:  # noqa: BLE001 - the caller decides what the error means
+        return error
+
+
+def _bounded_call(summarizer: Summarizer, request: SummaryRequest, seconds: float) -> Effects[Reply]:
+    return either(
+        lambda: bounded(lambda: summarizer.summarize(request), seconds),
+        lambda: abounded(lambda: summarizer.asummarize(request), seconds),
+    )
 
 
 def _may_pass(error: Exception) -> bool:
@@ -59,95 +119,15 @@ def _may_pass(error: Exception) -> bool:
     return kind == "transient" or (kind == "permanent" and status_of(error) is None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallLimits:
-    """How long and how often a summarizer is called for one request."""
-
-    seconds: float
-    """Time-out for all calls and the pauses between them together."""
-    calls: int
-    """Maximum number of calls, 1 or more."""
-    pause: float
-    """Seconds between the first and the second call; the pause doubles, with jitter, before each further call."""
+def pause_after(number: int, first: float) -> float:
+    """Return the seconds to wait after this call: twice as many each time, with a random part."""
+    return min(MAX_PAUSE, first * 2.0 ** (number - 1) + random.uniform(0, first))  # noqa: S311 - not a secret
 
 
-@dataclass(frozen=True)
-class SummarizerCall:
-    """One request to one summarizer, and the calls made for it: a call that failed may be repeated."""
-
-    summarizer: Summarizer
-    request: SummaryRequest
-    calls: list[None] = field(default_factory=list[None])
-    """One entry for each call that was made, failed ones included."""
-
-    def run(self, limits: CallLimits) -> Effects[Reply]:
-        """Call the summarizer and return its reply.
-
-        Raises the summarizer's own error, `SummaryTimeoutError` after the time-out, and `TypeError` if the result is
-        no `Reply`. A deterministic summarizer has no time-out, so that it also finishes on a busy machine.
-        """
-        began = perf_counter()
-        with span("compaction.summary", {"compaction.summarizer": self.summarizer.name}):
-            try:
-                reply = yield from self._run(limits)
-            except Exception:
-                self._tell(began)
-                raise
-            self._tell(began)
-            _measure(reply)
-            return reply
-
-    def _tell(self, began: float) -> None:
-        annotate({"compaction.summary_calls": len(self.calls)})
-        record("summary.duration", perf_counter() - began, {"summarizer": self.summarizer.name})
-
-    def _run(self, limits: CallLimits) -> Effects[Reply]:
-        if is_deterministic(self.summarizer):
-            self.calls.append(None)
-            return (yield from blocking(lambda: self.summarizer.summarize(self.request)))
-        retrying = self._retrying(limits)
-        try:
-            reply: Any = yield from either(
-                lambda: bounded(lambda: retrying.invoke(None), limits.seconds),
-                lambda: abounded(lambda: retrying.ainvoke(None), limits.seconds),
-            )
-        except _PassingError as passing:
-            raise passing.__cause__ or passing from None
-        if not isinstance(reply, Reply):
-            name, kind = self.summarizer.name, type(reply).__name__
-            raise TypeError(f"the summarizer {name!r} returned a {kind}, not a Reply")
-        return reply
-
-    def _retrying(self, limits: CallLimits) -> Runnable[Any, Any]:
-        def call(_: Any) -> Any:
-            self.calls.append(None)
-            try:
-                return self.summarizer.summarize(self.request)
-            except Exception as error:
-                if _may_pass(error):
-                    raise _PassingError from error
-                raise
-
-        async def acall(_: Any) -> Any:
-            self.calls.append(None)
-            try:
-                return await self.summarizer.asummarize(self.request)
-            except Exception as error:
-                if _may_pass(error):
-                    raise _PassingError from error
-                raise
-
-        waits: Any = {_FIRST_PAUSE: limits.pause, "max": MAX_PAUSE, "jitter": limits.pause}
-        retrying: Any = RunnableLambda(call, afunc=acall).with_retry(
-            retry_if_exception_type=(_PassingError,), stop_after_attempt=limits.calls
-        )
-        # set on a copy, because langchain-core drops keys that its own type of the parameter does not list
-        result: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})
-        return result
-
-
-def _measure(reply: Reply) -> None:
-    """Write the reported usage to the current span and to the metrics."""
+def _show(reply: Reply | Exception) -> None:
+    """Write the reported usage to the current span and to the metrics; raise an error, so that the span has it."""
+    if isinstance(reply, Exception):
+        raise reply
     for kind, tokens in (("input", reply.input_tokens), ("output", reply.output_tokens)):
         if tokens:
             annotate({f"gen_ai.usage.{kind}_tokens": tokens})

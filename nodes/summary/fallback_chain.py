@@ -46,6 +46,11 @@ def fallback_chain_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = 
     return (*first, *others, *last, Level(notice, notice.name))
 
 
+def names_of(fallback_chain: FallbackChain) -> str:
+    """Return the names of the levels, by which chains are told apart."""
+    return " ".join([level.name for level in fallback_chain])
+
+
 def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, summary: bool = True) -> str:
     """Return the name of an attempt's strategy, as the ledger and the events record it.
 

@@ -34,13 +34,13 @@ NO_WAIT: RunnableConfig = {"configurable": {"thread_id": THREAD, "turn_wait_s": 
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return an event that is set when a run begins to wait for another run."""
-    event, slept = threading.Event(), module._slept
+    event, slept = threading.Event(), module.slept
 
     def told(seconds: float) -> Any:
         event.set()
         return slept(seconds)
 
-    monkeypatch.setattr(module, "_slept", told)
+    monkeypatch.setattr(module, "slept", told)
     return event
 
 

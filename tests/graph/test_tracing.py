@@ -333,7 +333,7 @@ async def test_a_summarizer_has_the_callers_context_variables(go: Drive, build: 
         assert CREDENTIAL.get() == "tenant-7"
     finally:
         CREDENTIAL.reset(token)
-    assert looking.seen == [("tenant-7", {})]
+    assert looking.seen == [("tenant-7", None)]
 
 
 async def test_an_asynchronous_summarizer_has_them_when_it_prepares() -> None:

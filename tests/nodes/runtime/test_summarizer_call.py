@@ -4,35 +4,32 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from langchain_core.runnables.config import var_child_runnable_config
-from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.nodes import Reply, SummaryRequest
-from langgraph_compaction.nodes.runtime.effects import arun, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, run
 from langgraph_compaction.nodes.runtime.summarizer_call import (
     MAX_PAUSE,
-    CallLimits,
-    SummarizerCall,
+    Called,
     SummaryAbandonedError,
     SummaryTimeoutError,
     abounded,
     bounded,
+    call,
+    pause_after,
 )
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from tests.fakes import ReplyingSummarizer, StalledSummarizer
 from tests.graph.harness import WORDS
 
 GOOD = Reply(content="<summary>text</summary>")
-PATIENCE = CallLimits(seconds=30, calls=3, pause=0)
+PATIENCE = {"seconds": 30.0, "calls": 3, "pause": 0.0}
 
-Ask = Callable[[SummarizerCall, CallLimits], Reply]
-both = pytest.mark.parametrize(
-    "ask", [lambda q, p: run(q.run(p)), lambda q, p: asyncio.run(arun(q.run(p)))], ids=["sync", "async"]
-)
+Ask = Callable[[Effects[Called]], Called]
+both = pytest.mark.parametrize("ask", [run, lambda asked: asyncio.run(arun(asked))], ids=["sync", "async"])
 
 
 class Failing(ReplyingSummarizer):
@@ -50,10 +47,10 @@ class Failing(ReplyingSummarizer):
         return reply
 
 
-def question(summarizer: Any) -> SummarizerCall:
+def question(summarizer: Any, **limits: Any) -> Effects[Called]:
     """Return a call with an empty request."""
     request = SummaryRequest(messages=(), conversation="", earlier=None, record=None, max_tokens=50, counter=WORDS)
-    return SummarizerCall(summarizer, request)
+    return call(summarizer, request, **{**PATIENCE, **limits})
 
 
 @both
@@ -68,41 +65,41 @@ def question(summarizer: Any) -> SummarizerCall:
     ],
 )
 def test_an_error_that_may_pass_is_asked_again(ask: Ask, error: Exception, times: int, calls: int) -> None:
-    """Up to the limit, then it is raised as it came; each call is counted."""
-    asked = question(Failing(times, error))
-    if times < calls:
-        assert ask(asked, PATIENCE) == GOOD
-    else:
-        with pytest.raises(type(error)) as raised:
-            ask(asked, PATIENCE)
-        assert raised.value is error
-    assert len(asked.calls) == calls
+    """Up to the limit, then it is returned as it came; each call is counted."""
+    assert ask(question(Failing(times, error))) == (GOOD if times < calls else error, calls)
 
 
 @both
 def test_what_is_no_reply_is_named(ask: Ask) -> None:
     """A custom summarizer that returns a plain text instead of a `Reply` is named in the error."""
-    with pytest.raises(TypeError, match="'own' returned a str, not a Reply"):
-        ask(question(ReplyingSummarizer("text")), PATIENCE)
+    outcome, calls = ask(question(ReplyingSummarizer("text")))
+    assert isinstance(outcome, TypeError)
+    assert str(outcome) == "the summarizer 'own' returned a str, not a Reply"
+    assert calls == 1
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
-    asked: Any = question(ReplyingSummarizer(GOOD))._retrying(CallLimits(seconds=9, calls=3, pause=0.5))
-    assert asked.wait_exponential_jitter is True
-    waits = wait_exponential_jitter(**asked.exponential_jitter_params)
-    first, later = (SimpleNamespace(attempt_number=number) for number in (1, 99))
-    assert 0.5 <= waits(cast("Any", first)) <= 1
-    assert waits(cast("Any", later)) == MAX_PAUSE
-    assert asked.max_attempt_number == 3
+    """The first is as long as asked, with a random part; none is longer than the longest."""
+    assert 0.5 <= pause_after(1, 0.5) <= 1
+    assert 1 <= pause_after(2, 0.5) <= 1.5
+    assert pause_after(99, 0.5) == MAX_PAUSE
+
+
+@both
+def test_a_pause_counts_as_time(ask: Ask) -> None:
+    """No call begins that would have no time left."""
+    outcome, calls = ask(question(Failing(9, ConnectionError("reset")), seconds=5, pause=10))
+    assert isinstance(outcome, SummaryTimeoutError)
+    assert calls == 1
 
 
 def test_a_stalled_summarizer_is_left_behind() -> None:
     """The time covers the whole question; its thread is a daemon and ends when it is let go."""
     stalled, before = StalledSummarizer(), set(threading.enumerate())
-    with pytest.raises(SummaryTimeoutError, match=r"no answer within 0\.05 s"):
-        run(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
-    assert stalled.calls == 1
+    outcome, calls = run(question(stalled, seconds=0.05))
+    assert isinstance(outcome, SummaryTimeoutError)
+    assert "no answer within 0.05 s" in str(outcome)
+    assert stalled.calls == calls == 1
     left = [one for one in threading.enumerate() if one.name == "compaction-summary" and one not in before]
     assert left
     assert all(thread.daemon for thread in left)
@@ -116,13 +113,15 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
 async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop(*, is_late: bool) -> None:
     """By the time-out and by the turn's own cancellation alike; no task is left."""
     stalled = StalledSummarizer()
-    limits = CallLimits(seconds=1 if is_late else 30, calls=3, pause=0)
-    turn = asyncio.create_task(arun(question(stalled).run(limits)))
+    turn = asyncio.create_task(arun(question(stalled, seconds=1 if is_late else 30)))
     await asyncio.to_thread(stalled.entered.wait, 10)
     if not is_late:
         turn.cancel()
-    with pytest.raises(SummaryTimeoutError if is_late else asyncio.CancelledError):
-        await turn
+    if is_late:
+        assert isinstance((await turn).outcome, SummaryTimeoutError)
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await turn
     await asyncio.sleep(0)
     assert stalled.cancelled
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -131,9 +130,9 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop(*, is_late: b
 @both
 def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     """A deterministic summarizer finishes on a busy machine too, and its one call is counted."""
-    asked = question(DigestSummarizer())
-    assert ask(asked, CallLimits(seconds=1e-9, calls=1, pause=0)).content
-    assert len(asked.calls) == 1
+    outcome, calls = ask(question(DigestSummarizer(), seconds=1e-9))
+    assert isinstance(outcome, Reply)
+    assert calls == 1
 
 
 async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
