@@ -10,15 +10,16 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from .compaction_request import REQUEST, Memory
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
-from .conversation.view import View, changed, hidden_count, unarchived
+from .conversation.view import View, hidden_count, seen, unarchived
 from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.effects import Effects
-from .runtime.engine import applied_to, counts_of, judge
+from .runtime.engine import counts_of, judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.levels import breaker_of, draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
+from .runtime.propose_draft import view_of
 from .runtime.trigger_and_warning import counted_anew
 from .selection.breaker import COMPACTIONS
 from .state import Breaker, Draft, moved
@@ -45,7 +46,8 @@ def commit(context: NodeContext) -> Effects[Update]:
         stale = failure(error, "snapshot")
     if stale:
         return failed(draft, stale)
-    after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
+    view = view_of(context, draft, draft.get("summary"))
+    after = seen(context.conversation, view)
     ceiling, floor = draft.get("ceiling", context.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
     if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):
@@ -67,7 +69,7 @@ def commit(context: NodeContext) -> Effects[Update]:
         "Committed a compaction: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict
     )
     _tell(context, draft, size, len(after), outcome.summary)
-    return _committed(context, draft, size, verdict)
+    return _committed(context, draft, size, verdict, view)
 
 
 def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: str | None) -> None:
@@ -106,7 +108,7 @@ def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
     return [*unseen, *(message for message in context.messages if message_id(message) in named)]
 
 
-def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> Update:
+def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view: View) -> Update:
     source, breaker = context.draft_key.compaction_id, breaker_of(context)
     last = finish_attempt(
         context,
@@ -146,14 +148,6 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str) -> U
     }
     if context.compaction.get("in_vain") is not None:
         compaction["in_vain"] = None
-    view = changed(
-        context.conversation,
-        context.view,
-        source=source,
-        drop=draft["drop"],
-        clip=draft["clip"],
-        summary=draft.get("summary"),
-    )
     if not context.owns_list and len(context.dependencies.compacted) < MOST_COMPACTED:
         context.dependencies.compacted.add((context.thread_id, context.namespace))
     return {"compaction": {**compaction, **_goal(context)}, **_moving(context, view)}

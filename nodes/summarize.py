@@ -7,12 +7,12 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Summa
 
 from .conversation.message_marks import is_clipped
 from .conversation.transcript import message_id
+from .conversation.view import seen
 from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from .events import CompactingEvent, emit, log, meta_event
 from .runtime.effects import Effects
 from .runtime.engine import (
     SummaryParts,
-    applied_to,
     counts_of,
     demand,
     fitted_summary,
@@ -25,7 +25,7 @@ from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary
 from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
-from .runtime.propose_draft import dropped, summary_name
+from .runtime.propose_draft import dropped, summary_name, view_of
 from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import TimeLeft, Work, WrittenSummary, seen_of
 from .state import Draft
@@ -86,7 +86,7 @@ def is_paid(context: NodeContext) -> Effects[bool]:
         return False
     body, parts = _fitted(context, draft, known, _summary_parts(context, draft))
     summary = parts.message(body, context.draft_key.compaction_id)
-    after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
+    after = seen(context.conversation, view_of(context, draft, summary))
     return context.meter.request(after) <= draft.get("ceiling", context.sizes.limit)
 
 

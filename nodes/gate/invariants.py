@@ -9,6 +9,7 @@ from ..conversation.message_marks import is_summary, marks
 from ..conversation.request import render
 from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript, message_id
+from ..conversation.view import as_said
 from ..selection.selector import Selector
 
 _SHOWN = 80
@@ -134,7 +135,7 @@ def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Fi
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
     pending -= selector.yielding_input - left.keys()
-    changed = frozenset(index for index, message in left.items() if message != view.messages[index])
+    changed = frozenset(index for index, message in left.items() if as_said(message) != as_said(view.messages[index]))
     changed -= {index for index in selector.shortened_input & changed if marks(left[index]).get("clipped")}
     for indexes, verdict, reason in (
         (view.header, "rejected_pairing", "system_message_changed"),

@@ -419,40 +419,6 @@ def _longest(call: Call, level: Level) -> int:
     return usual + int(sizes.room * call.settings.policy.facts_share) if level.is_deterministic else usual
 
 
-def applied_to(
-    messages: Sequence[AnyMessage],
-    *,
-    drop: Sequence[str],
-    clip: Mapping[str, AnyMessage],
-    summary: AnyMessage | None,
-) -> list[AnyMessage]:
-    """Return the conversation with a draft applied.
-
-    The summary takes the place of the first removed message. If none is removed, the summary stands before the first
-    tool block with a shortened message. It never stands within an unfinished turn behind its thinking, which would
-    then belong to an earlier turn.
-    """
-    gone = set(drop)
-    place = _place_of_summary(messages, gone or set(clip)) if summary is not None else None
-    result = list[AnyMessage]()
-    for index, message in enumerate(messages):
-        if index == place and summary is not None:
-            result.append(summary)
-        if message_id(message) not in gone:
-            result.append(clip.get(message_id(message), message))
-    return result
-
-
-def _place_of_summary(messages: Sequence[AnyMessage], named: Collection[str]) -> int | None:
-    """Return the index of the first of these messages, or of the call that it answers; `None` if there is none."""
-    first = next((index for index, message in enumerate(messages) if message_id(message) in named), None)
-    if first is None:
-        return None
-    view = Transcript(messages)
-    blocks = (block for block in (view.block_of.get(first), view.opening) if block is not None)
-    return min(first, *(block.start for block in blocks), first)
-
-
 def shortened_blocks(messages: Sequence[AnyMessage], drop: Collection[int], clip: Collection[str]) -> frozenset[int]:
     """Return the indexes of the tool blocks that a model's summary covers because their messages are shortened.
 

@@ -8,14 +8,14 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
 from ..conversation.transcript import message_id
-from ..conversation.view import changed
+from ..conversation.view import changed, seen
 from ..errors import SettingsError
 from ..events import Counts, log
 from ..gate.invariants import Finding
 from ..selection.ephemeral_items import outdated
 from . import ledger_io
 from .effects import Effects
-from .engine import applied_to, judge
+from .engine import judge
 from .finish_attempt import failure, finish_attempt, outcome_of
 from .node_context import NodeContext, Update
 
@@ -50,27 +50,20 @@ def expire(context: NodeContext) -> Effects[Update]:
     chosen = outdated(selector, context.dependencies.ephemeral)
     if not chosen.clip:
         return {}
-    applied: dict[str, Any] = {
-        "drop": [message_id(before[index]) for index in sorted(chosen.drop)],
-        "clip": {message_id(before[index]): message for index, message in chosen.clip.items()},
-        "summary": None,
-    }
-    after = applied_to(before, drop=applied["drop"], clip=applied["clip"], summary=None)
-    size, left = context.meter.request(before), context.meter.request(after)
     key = context.key(context.base_fingerprint(), 0, context.attempt_in_epoch(ledger_io.EPHEMERAL))
+    forms = {message_id(before[index]): message for index, message in chosen.clip.items()}
+    view = changed(context.conversation, context.view, source=key.compaction_id, clip=forms)
+    after = seen(context.conversation, view)
+    size, left = context.meter.request(before), context.meter.request(after)
     finding = judge(context.call, before, after, ceiling=size - 1, floor=0)
     if finding is None:
-        leaving = [before[index] for index in sorted({*chosen.drop, *chosen.clip})]
-        done = _done(context, left, selector.count(chosen.drop, chosen.clip))
+        leaving = [before[index] for index in sorted(chosen.clip)]
+        done = _done(context, left, selector.count(frozenset(), chosen.clip))
         finding = yield from _recorded(context, key, size, done, leaving)
     _tell(context, key, size, left, finding)
     if finding:
         return {}
-    compaction = {"epoch": context.epoch + 1, "head": key.compaction_id}
-    view = changed(
-        context.conversation, context.view, source=key.compaction_id, drop=applied["drop"], clip=applied["clip"]
-    )
-    return {"compaction_view": view, "compaction": compaction}
+    return {"compaction_view": view, "compaction": {"epoch": context.epoch + 1, "head": key.compaction_id}}
 
 
 def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:

@@ -4,9 +4,12 @@ from dataclasses import asdict, replace
 from functools import partial
 from hashlib import blake2b
 
+from langchain_core.messages import AnyMessage
+
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..conversation.transcript import message_id
+from ..conversation.view import View, changed, unarchived
 from ..gate.invariants import Finding
 from ..selection.selector import Choice, Demand, Selection
 from ..state import Draft
@@ -80,6 +83,18 @@ def _proposal(context: NodeContext, level: Level, before: int, prepared: Choice 
     if not choosing.wants_key_information(first):
         return first
     return choosing.with_key_information(first, (yield from key_information(context)))
+
+
+def view_of(context: NodeContext, draft: Draft, summary: AnyMessage | None) -> View:
+    """Return the view that a draft with this summary makes of the conversation."""
+    return changed(
+        context.conversation,
+        context.view,
+        source=context.key(draft["base_fingerprint"], draft["level"], draft["attempt"]).compaction_id,
+        drop=[*unarchived(context.view), *draft["drop"]],
+        clip=draft["clip"],
+        summary=summary,
+    )
 
 
 def dropped(context: NodeContext, draft: Draft) -> frozenset[int]:
