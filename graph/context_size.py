@@ -64,6 +64,8 @@ def with_sizes(
 
     Raise `SettingsError` if the given settings contradict these triggers or this `keep`.
     """
+    if not trigger and not keep:
+        return settings
     changed: dict[str, Any] = {}
     if len(keep) > 1:
         raise SettingsError(f"keep takes one size, not {list(keep)!r}")
@@ -77,7 +79,7 @@ def with_sizes(
             raise SettingsError("keep= and the policy's strategies set the same: give one of them")
         policy = policy.model_copy(update={"strategies": tuple(kept_by(keep, window))})
     given = {**chosen(settings), **changed, "policy": policy}
-    return CompactionSettings.model_validate(given) if changed or keep else settings
+    return CompactionSettings.model_validate(given)
 
 
 def kept_by(keep: Sequence[ContextSize], window: int) -> dict[str, Strategy]:

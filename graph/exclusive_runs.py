@@ -231,8 +231,11 @@ def configurable_of(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
     Raise `SettingsError` for a config of another form.
     """
-    given = _mapping("the config", config)
-    own = _mapping('the "configurable" of the config', given.get("configurable"))
+    given = config or {}
+    own = given.get("configurable") or {} if isinstance(given, Mapping) else None
+    if own is None or not isinstance(own, Mapping):
+        named, wrong = ("the config", given) if own is None else ('the "configurable" of the config', own)
+        raise SettingsError(f"{named} is a {type(wrong).__name__}: give {_EXAMPLE}")
     beside = {key: value for key, value in given.items() if key not in CONFIG_KEYS and value is not None}
     return {**own, **beside}
 
@@ -249,12 +252,6 @@ def check_thread(graph: AnyGraph, config: RunnableConfig) -> None:
     given = _merged(graph, config)
     if _saver(graph, given) is not None:
         thread_of(given)
-
-
-def _mapping(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping | None):
-        raise SettingsError(f"{name} is a {type(value).__name__}: give {_EXAMPLE}")
-    return cast("Mapping[str, Any]", value or {})
 
 
 def _merged(graph: AnyGraph, config: RunnableConfig | None) -> dict[str, Any]:

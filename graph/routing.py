@@ -74,13 +74,16 @@ def by_step(node: str) -> Callable[[State], Target]:
     return route
 
 
+_BEHIND_MODEL = by_step("model")
+
+
 def after_model(state: State) -> Target:
     """Return one task per tool call, so that a resumed run repeats only failed calls; without calls, the step."""
     if _step(state) == "tools":
         last = state["messages"][-1]
         calls = last.tool_calls if isinstance(last, AIMessage) else []
         return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls] or NEXT["model"]["end"]
-    return by_step("model")(state)
+    return _BEHIND_MODEL(state)
 
 
 def after_tools(direct: frozenset[str]) -> Callable[[State], str]:

@@ -238,6 +238,8 @@ def own_names(values: Mapping[str, Any], channel: str) -> dict[str, Any]:
 
 
 def _renamed(values: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    if old == new:
+        return dict(values)
     names = {name.replace("compaction", old, 1): name.replace("compaction", new, 1) for name in CHANNELS}
     return {names.get(key, key): value for key, value in values.items()}
 

@@ -14,7 +14,7 @@ from .config.triggers import Command
 from .conversation.message_marks import is_real_user
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
-from .conversation.transcript import Transcript, message_id
+from .conversation.transcript import message_id
 from .conversation.view import NO_VIEW, View
 from .errors import SettingsError
 from .events import PreCompactEvent, TriggerSource, emit, log
@@ -53,7 +53,7 @@ def token_check(context: NodeContext) -> Effects[Update]:
     _warn_of_length(context)
     _warn_of_parent(context)
     asked = request_in(context.state)
-    calls_open = Transcript(context.messages).has_open_call
+    calls_open = context.seen.has_open_call
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction), calls_open=calls_open):
         return reject_request(context, fault)
     now, request = (context, None) if asked is None else _adopted(context, asked)
@@ -103,7 +103,7 @@ def _decided(context: NodeContext, had: View | None, request: dict[str, Any] | N
     context = context.after(common)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
-    if refusal := refused or refused_input(context, Transcript(context.messages)):
+    if refusal := refused or refused_input(context):
         if not refusal.is_repeated:
             return (yield from refuse(context, common, refusal))
         decided: dict[str, Any] = {"step": "end", "route": "end"}
@@ -119,13 +119,12 @@ def _step(context: NodeContext, request: dict[str, Any] | None) -> Effects[tuple
         newest = context.messages[-1].id
         log.warning("The message %r opens <Pin> and does not close it: its text from there on is pinned", newest)
     context, request = _commanded(context, request)
-    view = Transcript(context.messages)
     if request is not None and is_undo(request):
         done = yield from undo_or_release(context, request)
         now = context.with_view(done["compaction_view"]) if "compaction_view" in done else context
         return now, done["compaction"]
-    route = _route(context, view, request)
-    if view.has_open_call and request is None:
+    route = _route(context, request)
+    if request is None and context.seen.has_open_call:
         return context, {"step": route, "route": route}
     if context.compaction.get("draft"):
         step = route if _someone_else_works(context) else (yield from _recovery(context, request))
@@ -133,7 +132,8 @@ def _step(context: NodeContext, request: dict[str, Any] | None) -> Effects[tuple
         return context, {"trigger": "precheck", **wish, "step": step, "route": route}
     if request is not None:
         return context, {**_manual(context, request), "route": route}
-    gone = (yield from expire(context)) if _may_expire(context) else {}
+    expires = context.dependencies.ephemeral and not context.compaction.get("held")  # an undo holds it off, too
+    gone = (yield from expire(context)) if expires else {}
     if gone:
         context = context.after(gone["compaction"]).with_view(gone["compaction_view"])
     decided = yield from _checked(context)
@@ -145,7 +145,9 @@ def _step(context: NodeContext, request: dict[str, Any] | None) -> Effects[tuple
 def _common(context: NodeContext) -> dict[str, Any]:
     """Return the keys of the channel `compaction` that every check writes."""
     compaction, newest = context.compaction, context.conversation[-1].id if context.conversation else None
-    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
+    is_input = not (context.messages and isinstance(context.messages[-1], ToolMessage))  # else more of this turn
+    turns = compaction.get("turns", 0) + is_input
+    common: dict[str, Any] = {"v": STATE_VERSION, "turns": turns, "overflows": 0, **FORGOTTEN}
     if "failed" in breaker_of(context) or "seconds_left" in breaker_of(context):
         common["breaker"] = over(breaker_of(context))
     if newest != compaction.get("checked"):
@@ -153,11 +155,6 @@ def _common(context: NodeContext) -> dict[str, Any]:
     if "pins" in compaction:
         common["pins"] = compaction["pins"]
     return common
-
-
-def _may_expire(context: NodeContext) -> bool:
-    """Whether to remove ephemeral results: a tool asks for it, and no undo holds compactions off."""
-    return bool(context.dependencies.ephemeral) and not context.compaction.get("held")
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
@@ -171,7 +168,7 @@ def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
 
 def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
     """Yield the sizes to check before the whole request: without the new input, or without new tool results."""
-    hooks, newest = context.settings.policy.hooks, Transcript(context.messages).pending_user
+    hooks, newest = context.settings.policy.hooks, context.seen.pending_user
     if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
         yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
     results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(context.messages)))
@@ -193,18 +190,12 @@ def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext
     return context.with_view(view), asked or None
 
 
-def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
+def _route(context: NodeContext, wish: dict[str, Any] | None) -> Route:
     """Return the route after a compaction: a requested one ends the turn unless a message waits for an answer."""
     newly = context.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
         return "model" if context.dependencies.embedded else "end"
-    return "model" if wish is None or (newly and view.awaits_answer) else "end"
-
-
-def _turns(context: NodeContext) -> int:
-    """Return the number of inputs so far; a check after tool calls does not count as a new input."""
-    last = context.messages[-1] if context.messages else None
-    return context.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
+    return "model" if wish is None or (newly and context.seen.awaits_answer) else "end"
 
 
 def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:

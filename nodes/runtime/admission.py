@@ -66,7 +66,8 @@ def with_room_for_pins(context: NodeContext, new: Ids) -> NodeContext:
     Pins may hold half of the room, as with `CompactionThread.pin`. Those that the thread holds already come first,
     then the new ones in their order.
     """
-    if not any(message.id in new and _may_be_pinned(context, message) for message in context.messages):
+    said = [message for message in context.messages if message.id in new]
+    if not any(_may_be_pinned(context, message) for message in said):
         return context
     held, gone = 0, list[AnyMessage]()
     for unit in sorted(_pinned(context), key=lambda unit: _is_new(unit, new)):

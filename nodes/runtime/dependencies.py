@@ -155,8 +155,9 @@ class ModelFacts(NamedTuple):
 
 def told_by(model: Model | None) -> ModelFacts:
     """Return what a model says of itself."""
-    window = told_window(model)
-    return ModelFacts(model_name(model), window, answer_tokens(model, window or 0), answer_tokens(model, 0))
+    window, other = told_window(model), answer_tokens(model, 0)
+    own = answer_tokens(model, window) if window and window in INPUT_LIMITS.values() else other
+    return ModelFacts(model_name(model), window, own, other)
 
 
 @dataclass(frozen=True, kw_only=True)

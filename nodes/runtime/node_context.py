@@ -21,12 +21,12 @@ from ..config.settings import CompactionSettings
 from ..conversation.request import Meter
 from ..conversation.request_size import RequestSize, size_of
 from ..conversation.tokens import TokenCounter, total
-from ..conversation.transcript import system_messages
+from ..conversation.transcript import Transcript, system_messages
 from ..conversation.view import NO_VIEW, View, changed, read_view, seen
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
-from ..state import CompactionChannel, CompactionState, Draft, as_mapping, merge, pinned_ids, with_ids
+from ..state import CompactionChannel, CompactionState, Draft, as_mapping, pinned_ids, with_ids
 from ..summary.fallback_chain import FallbackChain, Level
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, ModelFacts, window_of
@@ -60,8 +60,10 @@ class NodeContext:
     """What was said: the state's messages, each whole and with a unique id."""
     view: View | None
     """The channel `compaction_view`; `None` if nothing was compacted."""
+    seen: Transcript
+    """The messages that the model sees, the conversation in its view, as rounds and tool blocks."""
     messages: list[AnyMessage]
-    """The messages that the model sees: the conversation in its view."""
+    """The same messages."""
     compaction: CompactionChannel
     """The channel `compaction`; empty on a thread's first turn."""
     config: RunnableConfig
@@ -88,14 +90,16 @@ class NodeContext:
         state = cast("CompactionState", given)
         known, said = config.get("configurable", {}), with_ids(state["messages"], derived=True)
         thread, path = known.get("thread_id"), str(known.get("checkpoint_ns") or "").split("|")[:-1]
-        settings, view = dependencies.settings_for(runtime.context), read_view(state.get("compaction_view"))
+        view = read_view(state.get("compaction_view"))
+        settings, messages = dependencies.settings_for(runtime.context), seen(said, view)
         model = dependencies.model_for(state, runtime)
         facts = dependencies.facts_for(model)
         return cls(
             state=given,
             conversation=said,
             view=view,
-            messages=seen(said, view),
+            seen=Transcript(messages),
+            messages=messages,
             compaction=state.get("compaction") or {},
             config=config,
             runtime=runtime,
@@ -111,12 +115,15 @@ class NodeContext:
 
     def after(self, update: Mapping[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
         """Return the context with these keys of the channel `compaction`, and with other messages in view."""
-        compaction = cast("CompactionChannel", merge(dict(self.compaction), dict(update)))
-        return replace(self, compaction=compaction, messages=self.messages if messages is None else messages)
+        compaction = cast("CompactionChannel", {**self.compaction, **update})
+        if messages is None:
+            return replace(self, compaction=compaction)
+        return replace(self, compaction=compaction, seen=Transcript(messages), messages=messages)
 
     def with_view(self, view: View | None) -> "NodeContext":
         """Return the context in which the conversation is seen in this view."""
-        return replace(self, view=view, messages=seen(self.conversation, view))
+        messages = seen(self.conversation, view)
+        return replace(self, view=view, seen=Transcript(messages), messages=messages)
 
     def with_forms(self, clip: Mapping[str, AnyMessage | None]) -> "NodeContext":
         """Return the context in whose view these messages are shown in another form, or hidden, by their ids."""
@@ -170,7 +177,7 @@ class NodeContext:
 
     def _sizes(self, *, after_commits: int) -> Sizes:
         """Return the sizes of a call; automatic recall has an archive to quote from after a commit."""
-        window = self.facts.window or window_of(self.settings, self.model)
+        window = self.facts.window or self.settings.context_window or window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.facts.name, window))
         fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system_messages(self.messages)))
         parts, known = (window, fixed, after_commits > 0 and self.quotes_archive), self.found.sizes

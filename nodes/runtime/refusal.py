@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import MARK, NOT_SENT_ID, is_pinned, marks
 from ..conversation.tokens import total
-from ..conversation.transcript import Transcript, message_id, system_messages
+from ..conversation.transcript import message_id, system_messages
 from ..errors import MessageRefusedError
 from ..gate.invariants import Finding
 from .admission import Ids, pinned_tokens, without_room_for_system
@@ -53,15 +53,16 @@ def refused_system(context: NodeContext, new: Ids) -> Refusal | None:
     return Refusal(messages=refused, least=needed, reason=SYSTEM_REFUSED, why=why, what="system message")
 
 
-def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
+def refused_input(context: NodeContext) -> Refusal | None:
     """Return the refusal of the newest user message if the smallest request with it exceeds the limit.
 
     That request also holds the pins, unless they hold more than half of the room, because the window became smaller,
     or unless the message may be shortened.
     """
-    if view.pending_user is None:
+    pending, sizes = context.seen.pending_user, context.sizes
+    if pending is None:
         return None
-    newest, sizes = context.messages[view.pending_user], context.sizes
+    newest = context.messages[pending]
     least, why = sizes.fixed + context.meter.scaled(context.counter.message(newest)), "with the fixed part"
     if least <= sizes.limit and context.settings.long_input == "keep" and not is_pinned(newest, context.pins):
         pinned = pinned_tokens(context)
