@@ -20,7 +20,7 @@ from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import MESSAGE_OVERHEAD
 from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.digest.value_extraction import parsed, scalars
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from langgraph_compaction.nodes.summary.summary_message import NO_PARTS
 
 
 def trimmed_to_human(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
@@ -86,9 +86,9 @@ def tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
 
 
 def _digested(old: Sequence[AnyMessage], kept: list[AnyMessage], cap: int) -> list[AnyMessage]:
-    frame = count([summary_message("", "")])
+    frame = count([NO_PARTS.message("", "")])
     made = digest(old[: len(old) - len(kept)], budget=cap - count(kept) - frame, counter=COUNTER)
-    return [summary_message(made.text, ""), *kept] if made.text else kept
+    return [NO_PARTS.message(made.text, ""), *kept] if made.text else kept
 
 
 def _pairs(old: Sequence[AnyMessage]) -> Iterator[tuple[str, str]]:

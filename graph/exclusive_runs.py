@@ -231,7 +231,7 @@ def configurable_of(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
     Raise `SettingsError` for a config of another form.
     """
-    given = config or {}
+    given: Any = config or {}
     own = given.get("configurable") or {} if isinstance(given, Mapping) else None
     if own is None or not isinstance(own, Mapping):
         named, wrong = ("the config", given) if own is None else ('the "configurable" of the config', own)

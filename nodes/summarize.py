@@ -12,7 +12,6 @@ from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from .events import CompactingEvent, emit, log, meta_event
 from .runtime.effects import Effects
 from .runtime.engine import (
-    SummaryParts,
     counts_of,
     demand,
     fitted_summary,
@@ -30,6 +29,7 @@ from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import TimeLeft, Work, WrittenSummary, seen_of
 from .state import Draft
 from .summary.fallback_chain import Level
+from .summary.summary_message import SummaryParts
 
 
 def summarize(context: NodeContext) -> Effects[Update]:

@@ -1,16 +1,18 @@
 """Fakes at the model's edge: the public fault kit under the name that the tests know it by."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from langgraph_compaction.graph import build_dependencies
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.summary.summary_message import SummaryParts
 from langgraph_compaction.nodes.testing import (
     Reply,
     ReplyingSummarizer,
@@ -35,6 +37,7 @@ __all__ = [
     "clock_of",
     "gpt",
     "sized_as",
+    "summary_message",
     "texts",
     "usage",
 ]
@@ -52,6 +55,13 @@ def clock_of(now: Callable[[], float] | None) -> Iterator[None]:
         if now is not None:
             patch.setattr(build_dependencies, "time", now)
         yield
+
+
+def summary_message(
+    body: str, compaction_id: str, record: Mapping[str, Any] | None = None, **parts: Any
+) -> HumanMessage:
+    """Return the message of a summary with these parts beside it."""
+    return SummaryParts(**parts).message(body, compaction_id, record)
 
 
 def gpt(name: str, **given: Any) -> ChatOpenAI:

@@ -5,13 +5,12 @@ All ways of running the nodes share these functions; the summarizer's calls are 
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from ..compaction_request import WISHES
 from ..config.settings import CompactionSettings
-from ..config.summary_format import DEFAULT_FORMAT, FormatChoice
+from ..config.summary_format import FORMATS, MessageFormat
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import earlier_summary, is_summary
 from ..conversation.pin_tags import pinned_texts
@@ -19,7 +18,7 @@ from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
-from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_words, words_of
+from ..digest.digest import Facts, facts_of, tokens_of_words, words_of
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
@@ -31,7 +30,7 @@ from ..selection.strategy_chain import choose, shortened
 from ..summary.chunks import old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import AcceptSummary, DigestSummarizer
-from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
+from ..summary.summary_message import EARLIER_HANDLES, NO_PARTS, SummaryParts, handles_of
 
 LEAST_SUMMARY = (12, 40)
 """Smallest number of tokens reserved for a summary, in a small room and in a large one: enough for a notice, and for
@@ -100,40 +99,6 @@ class Call:
         return Selector.of(messages, self.settings, self.meter, self.pins | self.said)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SummaryParts:
-    """The parts of a summary's message that do not come from the summarizer."""
-
-    pins: tuple[str, ...] = ()
-    facts: Facts = NO_FACTS
-    key_information: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Texts of the key information by name, in the order of the message."""
-    format_choice: FormatChoice = DEFAULT_FORMAT
-    """The format of the summary's message."""
-    handles: tuple[str, ...] | None = None
-    """Ids of earlier compactions that the message names for `recall`, after its own id; `None` names no id at all."""
-    step: tuple[int, int] | None = None
-    """Number of tool calls, and number of those with a result, in a tool block that was removed before the model read
-    its results; the message says so. `None`: no such block was removed."""
-
-    def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
-        """Return the message that holds this summary and these parts."""
-        return summary_message(
-            body,
-            compaction_id,
-            record,
-            pins=self.pins,
-            facts=self.facts,
-            key_information=self.key_information,
-            format_choice=self.format_choice,
-            handles=self.handles,
-            step=self.step,
-        )
-
-
-NO_PARTS = SummaryParts()
-
-
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
 """Triggers that compare tokens: after them, a result must be smaller than the trigger, else it would fire again at
 once. After any other trigger, a result must only fit under the limit."""
@@ -173,8 +138,8 @@ def demand(
     ceiling = min(ceiling, before - 1)
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
     told = {} if last or key_information is None else key_information
-    format_choice = _format_choice(call.settings, last=last)
-    around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
+    form = _format(call.settings, last=last)
+    around = SummaryParts(pins=tuple(pins), key_information=told, form=form, handles=named)
     framed, body = frame(call, around), _notice(call) if last else _least(call)
     least = framed + body
     by_model, spacious = not extracted and not last, call.fills_window and extracted and not last
@@ -200,9 +165,9 @@ def demand(
     )
 
 
-def _format_choice(settings: CompactionSettings, *, last: bool) -> FormatChoice:
+def _format(settings: CompactionSettings, *, last: bool) -> MessageFormat:
     """Return the format of a summary's message; on the last level the shortest one."""
-    return FormatChoice("terse" if last else settings.policy.form, settings.language)
+    return FORMATS["terse" if last else settings.policy.form, settings.language]
 
 
 def _notice(call: Call) -> int:
@@ -226,7 +191,7 @@ def frame(call: Call, parts: SummaryParts) -> int:
 def shortest_summary(call: Call) -> int:
     """Return the tokens of the summary of the last level, with the sentence about a removed step."""
     parts = SummaryParts(
-        format_choice=_format_choice(call.settings, last=True),
+        form=_format(call.settings, last=True),
         handles=(ANY_ID,) if call.names_handles else None,
         step=STEP,
     )
@@ -341,7 +306,7 @@ def summary_parts(
     always = SummaryParts(
         pins=pins,
         key_information=key_information or {},
-        format_choice=_format_choice(call.settings, last=level.hides),
+        form=_format(call.settings, last=level.hides),
         handles=earlier_names if call.names_handles else None,
         step=view.last_step(drop),
     )

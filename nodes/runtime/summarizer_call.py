@@ -10,7 +10,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.runnables.config import var_child_runnable_config
 
@@ -79,7 +79,7 @@ def _repeated(
 ) -> Effects[Called]:
     left, until = seconds, perf_counter() + seconds
     for number in range(1, calls + 1):
-        outcome = yield from _once(_bounded_call(summarizer, request, left))
+        outcome: Any = yield from _once(_bounded_call(summarizer, request, left))
         if isinstance(outcome, SummaryTimeoutError):
             return Called(SummaryTimeoutError(seconds), number)
         if not isinstance(outcome, Exception) and not isinstance(outcome, Reply):

@@ -17,8 +17,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph_compaction.nodes.config.summary_format import FRAME
 from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
 from langgraph_compaction.nodes.digest.entry import Entry, unpack
-from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
-from tests.fakes import ScriptedModel, usage
+from langgraph_compaction.nodes.summary.summary_message import PINNED
+from tests.fakes import ScriptedModel, summary_message, usage
 from tests.graph.harness import CONFIG, agent, events, ledger, standing, values
 
 ROWS: dict[str, str] = json.loads(Path(__file__).with_name("injections.json").read_text(encoding="utf-8"))

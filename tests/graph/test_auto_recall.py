@@ -14,8 +14,7 @@ from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECAL
 from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.quotation import CLOSING, OPENING
-from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, summary_message
 from tests.graph.harness import CONFIG, WORDS, Asynchronous, Drive, agent, filler, rounds, said, standing, values
 from tests.graph.middleware import agents
 

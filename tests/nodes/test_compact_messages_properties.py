@@ -16,7 +16,7 @@ from langgraph_compaction.nodes import (
 )
 from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.histories import asks, histories, numbered, result, user
 from tests.invariants import check_request, check_transition, is_summary
 from tests.nodes.compacting import NOTICE, least, must_yield

@@ -12,8 +12,7 @@ from langgraph_compaction.nodes import (
     SummaryRequest,
     compact_messages,
 )
-from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
+from tests.fakes import ReplyingSummarizer, ScriptedModel, summary_message, texts
 from tests.graph.harness import PROSE
 from tests.histories import asks, numbered, result, text_rounds, tool_blocks, user
 from tests.invariants import check_transition, is_summary

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.nodes.conversation.message_marks import MARK
 from langgraph_compaction.nodes.conversation.pin_tags import leaves_pin_open, pinned_texts, pins_in, without_pin
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.graph.harness import WORDS
 from tests.histories import asks, meta, user
 

@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.conversation.request import (
 )
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, messages_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript, calls_of
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.graph.harness import WORDS
 from tests.histories import IMAGE, asks, histories, meta, numbered, result, user
 from tests.invariants import check_request

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.histories import asks, histories, meta, numbered, result, user
 from tests.invariants import pairs, unanswered
 

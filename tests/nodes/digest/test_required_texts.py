@@ -1,5 +1,6 @@
 """Pins and facts: what is carried on, and how much."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,8 @@ from langgraph.types import Command
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
 from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
-from langgraph_compaction.nodes.runtime import engine
-from langgraph_compaction.nodes.summary.summary_message import summary_message
-from tests.fakes import ScriptedModel
+from langgraph_compaction.nodes.summary.summary_message import SummaryParts
+from tests.fakes import ScriptedModel, summary_message
 from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, standing, values, verdicts
 from tests.histories import asks, numbered, result, user
 
@@ -78,14 +78,20 @@ def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_besi
     assert ("FQ8APE" in summary.text) is (facts_beside_summary or summarizer == "digest")
 
 
+def forget(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    """Let the messages of summaries lack their pins or their facts."""
+    whole, nothing = SummaryParts.message, {"pins": (), "facts": NO_FACTS}[lost]
+
+    def forgetful(parts: SummaryParts, *args: Any) -> HumanMessage:
+        return whole(replace(parts, **{lost: nothing}), *args)
+
+    monkeypatch.setattr(SummaryParts, "message", forgetful)
+
+
 @pytest.mark.parametrize(("lost", "verdict"), [("pins", "rejected_pin_lost"), ("facts", "rejected_facts_lost")])
 def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verdict: str) -> None:
     """A renderer that forgets them is found out, and the conversation stays as it was."""
-
-    def forgetful(*args: Any, **beside: Any) -> HumanMessage:
-        return summary_message(*args, **{**beside, lost: None if lost == "facts" else ()})
-
-    monkeypatch.setattr(engine, "summary_message", forgetful)
+    forget(monkeypatch, lost)
     graph = agent(calm(), ScriptedModel(replies=[SUMMARY]), facts_beside_summary=lost == "facts")
     graph.invoke(pinning(), CONFIG)
     assert verdicts(graph)[0] == verdict
@@ -94,11 +100,7 @@ def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verd
 
 def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a person has the oldest messages dropped, no fact that is lost keeps the turn from going on."""
-
-    def forgetful(*args: Any, **beside: Any) -> HumanMessage:
-        return summary_message(*args, **{**beside, "facts": None})
-
-    monkeypatch.setattr(engine, "summary_message", forgetful)
+    forget(monkeypatch, "facts")
     model = ScriptedModel(replies=[SUMMARY])
     graph = agent(calm(), model, facts_beside_summary=True, require_confirmation=True)
     facts = [HumanMessage(f"Book FQ8APE{n} for order ZK-44{n}1.", id=f"fact-{n}") for n in range(8)]

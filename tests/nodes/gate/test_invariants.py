@@ -9,7 +9,7 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, Required, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Selector
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
 
 METER = Meter(tiktoken_counter(), 0)

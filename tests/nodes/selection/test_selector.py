@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.selection.selector import Choice, Demand, Select
 from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
 from langgraph_compaction.nodes.selection.strategy_chain import choose, shortened
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.histories import (
     IMAGE,
     applied,

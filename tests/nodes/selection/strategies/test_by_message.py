@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.selection.strategies.adaptive import task_type
 from langgraph_compaction.nodes.selection.strategies.importance import score
 from langgraph_compaction.nodes.selection.strategies.key_events import is_key
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
-from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import summary_message
 from tests.histories import asks, histories, meta, result, text_rounds, tool_blocks, user
 from tests.nodes.selection.strategies.selecting import (
     ANYTHING,
