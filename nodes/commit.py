@@ -17,7 +17,7 @@ from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import counts_of, judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
-from .runtime.levels import breaker_of, draft_level
+from .runtime.levels import draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .runtime.propose_draft import view_of
 from .runtime.trigger_and_warning import counted_anew
@@ -85,7 +85,8 @@ def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
     """Return a finding if a message that the draft names was changed or removed since the snapshot."""
     if ledger_io.as_begun(context, draft):
         return None
-    original = (yield from ledger_io.snapshot(context, context.draft_key)) or []
+    key, records = context.draft_key, context.records
+    original = (yield from context.query(lambda: records.snapshot(key))) or []
     before = {message.id: fingerprint(message) for message in original}
     now = {message.id: fingerprint(ledger_io.stored(context, message)) for message in context.messages}
     named = [*draft["drop"], *draft["clip"]]
@@ -109,7 +110,7 @@ def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
 
 
 def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view: View) -> Update:
-    source, breaker = context.draft_key.compaction_id, breaker_of(context)
+    source, breaker = context.draft_key.compaction_id, context.breaker
     last = finish_attempt(
         context,
         verdict,

@@ -22,7 +22,7 @@ from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.archive_quotation import quoted_archive
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
-from .runtime.levels import at_level, breaker_of
+from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
 from .selection.breaker import with_cooldown
@@ -51,7 +51,7 @@ def model(context: NodeContext) -> Effects[Update]:
         msg = "a graph without a model has no model node"
         raise RuntimeError(msg)
     _check_limit(context)
-    quoted = yield from quoted_archive(context)
+    quoted = (yield from quoted_archive(context)) if context.quotes_archive else None
     request = rendered_request(context, quoted)
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
@@ -197,7 +197,7 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     If that size is not below the trigger, the next attempt takes another level, and several such compactions in a row
     start the breaker's cool-down.
     """
-    breaker = breaker_of(context)
+    breaker = context.breaker
     if not breaker.get("unproven"):
         return {}
     if sent < context.sizes.trigger:

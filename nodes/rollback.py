@@ -9,7 +9,7 @@ from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import counts_of
 from .runtime.finish_attempt import finish_attempt, outcome_of
-from .runtime.levels import breaker_of, count_failure, draft_level, keeps_everything, over, untried_level, urgent
+from .runtime.levels import count_failure, draft_level, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
 from .state import Breaker, Draft
@@ -42,7 +42,7 @@ def rollback(context: NodeContext) -> Effects[Update]:
     last = _finished(context, draft, found)
     if verdict == "recovered":
         return {"compaction": {"draft": None, **(yield from _decided_anew(context)), "last": last}}
-    breaker, base, names = breaker_of(context), draft["base_fingerprint"], draft.get("selected", "")
+    breaker, base, names = context.breaker, draft["base_fingerprint"], draft.get("selected", "")
     if verdict not in NO_FAILURE:
         breaker = count_failure(context, base, draft["level"], found, names)
     if (left := draft.get("seconds_left")) is not None:

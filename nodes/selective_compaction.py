@@ -13,7 +13,7 @@ from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close
-from .runtime.levels import attempt_number, breaker_of, keeps_everything, over, untried_level, urgent
+from .runtime.levels import attempt_number, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.propose_draft import choose_messages, opened_draft
 from .runtime.trigger_and_warning import counted_anew
@@ -38,7 +38,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     given_up = ahead.failed and keeps_everything(context) and context.compaction.get("trigger") not in WISHES
     changed = {} if ahead.breaker is None else {"breaker": ahead.breaker}
     now = context.after(changed) if changed else context
-    if ahead.waits or (given_up and not breaker_of(now).get("failed")):
+    if ahead.waits or (given_up and not now.breaker.get("failed")):
         return {"compaction": _passed_on(now)}
     update = yield from _begun(now, ahead)
     return {**update, "compaction": {**changed, **update["compaction"]}}
@@ -90,7 +90,7 @@ def _nothing_left(context: NodeContext) -> Update:
 
 def _passed_on(context: NodeContext) -> dict[str, Any]:
     """Return the keys of a turn that goes on without a compaction."""
-    route, breaker = context.compaction.get("route", "model"), breaker_of(context)
+    route, breaker = context.compaction.get("route", "model"), context.breaker
     return {"step": route, "draft": None, **({"breaker": over(breaker)} if breaker else {})}
 
 

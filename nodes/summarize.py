@@ -21,7 +21,6 @@ from .runtime.engine import (
     summary_parts,
 )
 from .runtime.finish_attempt import failed, failure
-from .runtime.ledger_io import keep_summary, known_summary
 from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.propose_draft import dropped, summary_name, view_of
@@ -157,12 +156,14 @@ def _written(
     emit(context.writer, CompactingEvent(current_tokens=before, messages=len(drop), limit=limit))
     written = yield from summarize_by_sections(work)
     if written.finding is None:
-        yield from keep_summary(context, key, _record(name, written))
+        record = _record(name, written)  # before its use, so that a repeated attempt does not pay for it again
+        yield from context.query(lambda: context.records.record_summary(key, record))
     return written
 
 
 def _known(context: NodeContext, key: AttemptKey, name: str) -> Effects[WrittenSummary | None]:
-    found = yield from known_summary(context, key, name)
+    """Return the summary recorded for this attempt and this input, which is already paid for; `None` without one."""
+    found = yield from context.query(lambda: context.records.find_summary(key, input_digest=name))
     if found is None:
         return None
     return WrittenSummary(

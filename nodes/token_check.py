@@ -22,7 +22,7 @@ from .runtime.admission import new_ids, with_room_for_pins
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
-from .runtime.levels import breaker_of, over
+from .runtime.levels import over
 from .runtime.node_context import NodeContext, Update
 from .runtime.refusal import refuse, refused_input, refused_system
 from .runtime.trigger_and_warning import check
@@ -148,8 +148,8 @@ def _common(context: NodeContext) -> dict[str, Any]:
     is_input = not (context.messages and isinstance(context.messages[-1], ToolMessage))  # else more of this turn
     turns = compaction.get("turns", 0) + is_input
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": turns, "overflows": 0, **FORGOTTEN}
-    if "failed" in breaker_of(context) or "seconds_left" in breaker_of(context):
-        common["breaker"] = over(breaker_of(context))
+    if "failed" in context.breaker or "seconds_left" in context.breaker:
+        common["breaker"] = over(context.breaker)
     if newest != compaction.get("checked"):
         common["checked"] = newest
     if "pins" in compaction:
@@ -238,7 +238,7 @@ def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
     wish = wished(request)
     event = PreCompactEvent(trigger=wish["trigger"], current_tokens=context.size, threshold=context.sizes.trigger)
     emit(context.writer, event)
-    return {"step": "selective_compaction", "breaker": Breaker({**breaker_of(context), "level": 0}), **wish}
+    return {"step": "selective_compaction", "breaker": Breaker({**context.breaker, "level": 0}), **wish}
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:

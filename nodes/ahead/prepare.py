@@ -30,7 +30,7 @@ from ..gate.reply_checks import Reply
 from ..runtime.effects import Effects, either, run
 from ..runtime.finish_attempt import outcome_of
 from ..runtime.ledger_io import opening_of
-from ..runtime.levels import breaker_of, over, stored_level, untried_level
+from ..runtime.levels import over, stored_level, untried_level
 from ..runtime.node_context import Found, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
 from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
@@ -145,7 +145,7 @@ def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) ->
             "route": "model",
             "focus": None,
             "draft": None,
-            "breaker": over(breaker_of(turn)),
+            "breaker": over(turn.breaker),
             "summarize_all": False,
             "max_messages": None,
         }

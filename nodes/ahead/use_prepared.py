@@ -18,7 +18,7 @@ from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
 from ..runtime.effects import Effects, either
 from ..runtime.ledger_io import settle
-from ..runtime.levels import breaker_of, count_failure, urgent
+from ..runtime.levels import count_failure, urgent
 from ..runtime.node_context import NEW_THREAD, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, summary_name
 from ..selection.selector import Selection
@@ -64,7 +64,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
             emit(context.writer, PreparationEvent(state="waiting"))
             return Ahead(waits=True)
         left = max(0.0, context.settings.summary_deadline_s - (yield from _joined(context, known)))
-        breaker = Breaker({**breaker_of(context), "seconds_left": left})
+        breaker = Breaker({**context.breaker, "seconds_left": left})
     if (found := known.found) is None:
         return Ahead(breaker=breaker)
     known.is_over = True

@@ -62,11 +62,11 @@ _QUERY_CHARS = 2_000
 
 
 def quoted_archive(context: NodeContext) -> Effects[HumanMessage | None]:
-    """Return the message with the quotation; `None` without automatic recall, new user message, archive or hit.
+    """Return the message with the quotation; `None` without a new user message, an archive or a hit.
 
     Where the archive cannot be read, the log says so and the request is sent without a quotation.
     """
-    wanted = context.quotes_archive and context.epoch > 0 and bool(_newest(context.messages)[0])
+    wanted = context.epoch > 0 and bool(_newest(context.messages)[0])
     most = context.meter.unscaled(context.sizes.recalled) if wanted else 0
     if most <= 0:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all, handle
 
@@ -58,7 +58,7 @@ def note(
 
     By default the row has the key that the next attempt would have.
     """
-    level = (context.compaction.get("breaker") or {}).get("level", 0)
+    level = context.breaker.get("level", 0)
     key = key or context.key(context.base_fingerprint(), level, context.attempt_in_epoch(0))
     outcome = Outcome(verdict=verdict, now=context.now(), reason=reason)
     opening = opening_of(context, strategy, trigger, size)
@@ -104,16 +104,6 @@ def stored(context: NodeContext, message: AnyMessage) -> AnyMessage:
     return redaction.message(message) if redaction and redaction.store else message
 
 
-def known_summary(context: NodeContext, key: AttemptKey, input_digest: str) -> Effects[SummaryRecord | None]:
-    """Return the summary recorded for this attempt and this input, which is already paid for; `None` without one."""
-    return (yield from context.query(lambda: context.records.find_summary(key, input_digest=input_digest)))
-
-
-def keep_summary(context: NodeContext, key: AttemptKey, record: SummaryRecord) -> Effects[None]:
-    """Record a summary before its use, so that a repeated attempt does not pay for the summary again."""
-    yield from context.query(lambda: context.records.record_summary(key, record))
-
-
 def commit(
     context: NodeContext,
     key: AttemptKey,
@@ -148,11 +138,6 @@ def recover(context: NodeContext, draft: Draft, outcome: Outcome) -> Effects[Non
     """Write the verdict `recovered` for an attempt whose run died, unless another branch gave it a verdict."""
     opening = opening_of(context, draft["strategy"], draft["trigger"], draft["tokens_before"])
     yield from write_ledger(context, lambda: context.records.note(context.draft_key, outcome, **opening))
-
-
-def snapshot(context: NodeContext, key: AttemptKey) -> Effects[list[BaseMessage] | None]:
-    """Return the messages that the attempt began with, from SQL."""
-    return (yield from context.query(lambda: context.records.snapshot(key)))
 
 
 def opening_of(context: NodeContext, strategy: str, trigger: str, tokens_before: int) -> Opening:

@@ -17,14 +17,9 @@ FULL = "full"
 """Name of the complete summary among the strategies."""
 
 
-def breaker_of(context: NodeContext) -> Breaker:
-    """Return what the thread has stored about failed and useless attempts."""
-    return context.compaction.get("breaker") or {}
-
-
 def at_level(context: NodeContext, index: int) -> Breaker:
     """Return the breaker with which the next attempt begins at this index of the chain."""
-    return {**breaker_of(context), "level": index, "levels": names_of(context.chain)}
+    return {**context.breaker, "level": index, "levels": names_of(context.chain)}
 
 
 def draft_level(context: NodeContext) -> Level | None:
@@ -41,7 +36,7 @@ def stored_level(context: NodeContext) -> int:
 
 def _next_level(context: NodeContext) -> int:
     """Return the stored level; after a failure of the last level, it is the number of levels."""
-    breaker = breaker_of(context)
+    breaker = context.breaker
     return breaker.get("level", 0) if breaker.get("levels", names_of(context.chain)) == names_of(context.chain) else 0
 
 
@@ -51,7 +46,7 @@ def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
     If a failed summary changes nothing, return a level with a model. If the compaction has no time left for
     summarizers, return a level without a model.
     """
-    chain, first, breaker = context.chain, stored_level(context), breaker_of(context)
+    chain, first, breaker = context.chain, stored_level(context), context.breaker
     if keeps_everything(context):
         return 0 if chain[first].is_deterministic else first
     if breaker.get("messages") == base_fingerprint[:NAMED_CHARACTERS]:
@@ -62,7 +57,7 @@ def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
 
 def attempt_number(context: NodeContext) -> int:
     """Return the number in the key of an attempt: 0, or a number of its own after failures."""
-    failures = breaker_of(context).get("failures", 0)
+    failures = context.breaker.get("failures", 0)
     return context.attempt_in_epoch(REFUSAL + failures if failures else 0)
 
 
@@ -74,7 +69,7 @@ def count_failure(
     `selected` names the strategies of the attempt. If the next strategy follows, the level stays, and `failed` names
     those that have failed.
     """
-    failed, failures = _failed_strategies(context, selected, finding), breaker_of(context).get("failures", 0) + 1
+    failed, failures = _failed_strategies(context, selected, finding), context.breaker.get("failures", 0) + 1
     counted = at_level(context, level if failed else after_failure(context.chain, level, finding))
     counted |= {"failures": failures, "messages": base_fingerprint[:NAMED_CHARACTERS], "failed": failed}
     return with_cooldown(counted, failures, context.now())
@@ -96,7 +91,7 @@ def _failed_strategies(context: NodeContext, selected: str, finding: Finding) ->
     is_last = selected in ("", FULL) or finding.kind == "transient"
     if is_last or not context.settings.policy.next_after_failure or not keeps_everything(context):
         return []
-    return [*breaker_of(context).get("failed", ()), *selected.split(">")]
+    return [*context.breaker.get("failed", ()), *selected.split(">")]
 
 
 def keeps_everything(context: NodeContext) -> bool:

@@ -26,7 +26,7 @@ from ..conversation.view import NO_VIEW, View, changed, read_view, seen
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
-from ..state import CompactionChannel, CompactionState, Draft, as_mapping, pinned_ids, with_ids
+from ..state import Breaker, CompactionChannel, CompactionState, Draft, as_mapping, pinned_ids, with_ids
 from ..summary.fallback_chain import FallbackChain, Level
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, ModelFacts, window_of
@@ -141,6 +141,11 @@ class NodeContext:
         return {REQUEST: READ if self.dependencies.embedded or self.namespace else None}
 
     @property
+    def breaker(self) -> Breaker:
+        """What the thread has stored about failed and useless attempts."""
+        return self.compaction.get("breaker") or {}
+
+    @property
     def draft(self) -> Draft:
         """The open draft; raises `RuntimeError` without one."""
         if (draft := self.compaction.get("draft")) is None:
@@ -235,7 +240,7 @@ class NodeContext:
             answered=self.compaction.get("route") == "end",
             extracted=level.is_deterministic,
             words=0 if level.hides else self._words,
-            left_out=(self.compaction.get("breaker") or {}).get("failed", ()),
+            left_out=self.breaker.get("failed", ()),
         )
 
     @cached_property

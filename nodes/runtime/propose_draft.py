@@ -18,13 +18,12 @@ from .collect_key_information import Choosing, Proposal, key_information
 from .effects import Effects
 from .engine import needs_summary, shortened_blocks
 from .ledger_io import recallable
-from .levels import breaker_of
 from .node_context import NodeContext, Update
 
 
 def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, before: int) -> Draft:
     """Return the empty draft of an attempt on these messages; `before` is the size of the request in tokens."""
-    left = breaker_of(context).get("seconds_left")
+    left = context.breaker.get("seconds_left")
     return Draft(
         snapshot_id=context.key(base, level, attempt).compaction_id,
         base_fingerprint=base,

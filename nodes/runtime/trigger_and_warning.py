@@ -12,7 +12,6 @@ from ..selection.trigger_evaluation import Reading, firing
 from ..state import CompactionChannel, Route
 from .effects import Effects
 from .ledger_io import note
-from .levels import breaker_of
 from .node_context import NodeContext
 
 Decision = Literal["compact", "confirm", "choose", "deferred", "declined", "held"]
@@ -108,7 +107,7 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
 
 def suspended_by(context: NodeContext) -> str:
     """Return why the breaker suspends automatic compactions of the thread; empty if it does not."""
-    return suspension_reason(breaker_of(context), calls=context.compaction.get("calls", 0), now=context.now())
+    return suspension_reason(context.breaker, calls=context.compaction.get("calls", 0), now=context.now())
 
 
 def counted_anew(compaction: CompactionChannel) -> dict[str, int]:
