@@ -11,11 +11,11 @@ from .compaction_request import REQUEST, Memory
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
 from .conversation.view import View, hidden_count, seen, unarchived
-from .events import committed_events, emit, log, meta_event
+from .events import NO_COUNTS, committed_events, emit, log
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.effects import Effects
-from .runtime.engine import counts_of, judge
+from .runtime.engine import judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.levels import draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
@@ -75,8 +75,7 @@ def commit(context: NodeContext) -> Effects[Update]:
 def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: str | None) -> None:
     """Emit the events of a commit; `summary` is the redacted text that the ledger holds."""
     if draft.get("summary") is not None:
-        counts = counts_of(draft.get("counts"))
-        context.tell(meta_event("summary_done", draft["tokens_selected"], size, counts, "success"))
+        context.tell("summary_done", draft["tokens_selected"], size, draft.get("counts", NO_COUNTS), "success")
     for event in committed_events(draft["trigger"], draft["tokens_before"], size, count, summary):
         emit(context.writer, event)
 
@@ -119,7 +118,7 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view
         after=size,
         draft=draft,
         compaction_id=source,
-        blocks_dropped=(draft.get("counts") or {}).get("blocks_dropped", 0),
+        blocks_dropped=draft.get("counts", NO_COUNTS)["blocks_dropped"],
         level=draft["level"],
         trigger=draft["trigger"],
         floor=draft.get("floor", 0),

@@ -26,17 +26,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
+
 from .compaction_request import WISHES
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts:
+class Counts(TypedDict):
     """How many tool blocks a compaction keeps and drops, and how many tool calls and results it clips."""
 
-    blocks_kept: int = 0
-    blocks_dropped: int = 0
-    calls_clipped: int = 0
-    results_clipped: int = 0
+    blocks_kept: int
+    blocks_dropped: int
+    calls_clipped: int
+    results_clipped: int
+
+
+NO_COUNTS = Counts(blocks_kept=0, blocks_dropped=0, calls_clipped=0, results_clipped=0)
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
@@ -263,10 +267,10 @@ def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: st
         phase=phase,
         tokens_before=before,
         tokens_after=after,
-        tool_blocks_kept=counts.blocks_kept,
-        tool_blocks_dropped=counts.blocks_dropped,
-        tool_calls_truncated=counts.calls_clipped,
-        tool_results_truncated=counts.results_clipped,
+        tool_blocks_kept=counts["blocks_kept"],
+        tool_blocks_dropped=counts["blocks_dropped"],
+        tool_calls_truncated=counts["calls_clipped"],
+        tool_results_truncated=counts["results_clipped"],
         reason=reason,
     )
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 from .compaction_request import WISHES
-from .events import log, meta_event
+from .events import NO_COUNTS, log
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.effects import Effects
-from .runtime.engine import counts_of
 from .runtime.finish_attempt import finish_attempt, outcome_of
 from .runtime.levels import count_failure, draft_level, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
@@ -80,7 +79,7 @@ def _next(context: NodeContext, breaker: Breaker) -> str:
 def _finished(context: NodeContext, draft: Draft, found: Finding) -> dict[str, Any]:
     """Emit the rollback's events."""
     before = draft["tokens_before"]
-    context.tell(meta_event("rollback", before, before, counts_of(draft.get("counts")), found.reason))
+    context.tell("rollback", before, before, draft.get("counts", NO_COUNTS), found.reason)
     return finish_attempt(
         context,
         found.verdict,

@@ -7,7 +7,7 @@ from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
 from .conversation.message_marks import is_pinned
 from .errors import ContextExhaustedError
-from .events import Counts, log, meta_event
+from .events import NO_COUNTS, log
 from .gate.invariants import Finding
 from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
@@ -53,7 +53,7 @@ def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
     before = context.meter.request(context.messages)
     draft = opened_draft(context, base, level=level, attempt=attempt_number(context), before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
-    context.tell(meta_event("selective_start", before, before, Counts(), "started"))
+    context.tell("selective_start", before, before, NO_COUNTS, "started")
     try:
         key = context.key(base, level, draft["attempt"])
         yield from begin(context, key, strategy=name, trigger=trigger, tokens_before=before)
@@ -65,7 +65,7 @@ def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
         # in the soft zone this is no failure: at the next turn more messages may be old enough to be removed
         return failed(draft, found) if urgent(context) else (yield from _noop(context, draft, found.reason))
     chosen, update = found
-    context.tell(meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
+    context.tell("selective_done", before, chosen.tokens, chosen.counts, "done")
     return update
 
 
@@ -112,7 +112,7 @@ def _advice(context: NodeContext) -> str:
 def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
     """End an attempt that can gain nothing now; such an attempt does not count as a failure."""
     before = draft["tokens_before"]
-    context.tell(meta_event("selective_done", before, before, Counts(), reason))
+    context.tell("selective_done", before, before, NO_COUNTS, reason)
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
     yield from close(context, key, outcome_of(context, draft, "noop", reason=reason, tokens_after=before))
     last = finish_attempt(context, "noop", reason=reason, before=before, after=before, draft=draft)

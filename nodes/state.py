@@ -23,6 +23,7 @@ from .conversation.request import render
 from .conversation.request_size import Usage
 from .conversation.view import View, movable, read_view, seen
 from .errors import EmbeddingError
+from .events import Counts
 
 STATE_VERSION = 1
 
@@ -106,7 +107,7 @@ class Draft(TypedDict):
     """Id of the preparation whose choice and summary the draft uses."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
-    counts: NotRequired[dict[str, int]]
+    counts: NotRequired[Counts]
     seen: NotRequired[dict[str, Any]]
     calls: NotRequired[int]
     input_tokens: NotRequired[int]

@@ -9,10 +9,9 @@ from .conversation.message_marks import is_clipped
 from .conversation.transcript import message_id
 from .conversation.view import seen
 from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
-from .events import CompactingEvent, emit, log, meta_event
+from .events import NO_COUNTS, CompactingEvent, emit, log
 from .runtime.effects import Effects
 from .runtime.engine import (
-    counts_of,
     demand,
     fitted_summary,
     has_space,
@@ -37,7 +36,7 @@ def summarize(context: NodeContext) -> Effects[Update]:
     if (level := draft_level(context)) is None:
         return {"compaction": {"step": "rollback"}}
     size = draft["tokens_selected"]
-    context.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
+    context.tell("summary_start", size, size, draft.get("counts", NO_COUNTS), "always_run")
     try:
         extra = _summary_parts(context, draft)
         time = TimeLeft(draft.get("seconds_left", context.settings.summary_deadline_s), context.now)

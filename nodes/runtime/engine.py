@@ -20,7 +20,6 @@ from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
 from ..digest.digest import Facts, facts_of, tokens_of_words, words_of
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
-from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
 from ..selection.oversize_step import forced
@@ -411,8 +410,3 @@ def judge(
     bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
     required = Required(pins=call.pinned_texts(before), facts=needed)
     return broken_invariant(call.selector(before), after, bounds, floor=floor, required=required)
-
-
-def counts_of(values: Mapping[str, int] | None) -> Counts:
-    """Return, as a `Counts`, the numbers of kept, dropped and clipped items that a draft stores as a mapping."""
-    return Counts(**(values or {}))

@@ -67,8 +67,7 @@ def expire(context: NodeContext) -> Effects[Update]:
 
 
 def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:
-    known = {"blocks_kept": counts.blocks_kept, "results_clipped": counts.results_clipped}
-    draft = {"strategy": NAME, "counts": {**known, "blocks_dropped": 0, "calls_clipped": 0}, "floor": 0}
+    draft = {"strategy": NAME, "counts": {**counts, "blocks_dropped": 0, "calls_clipped": 0}, "floor": 0}
     return outcome_of(context, draft, "committed", tokens_after=after)
 
 

@@ -24,7 +24,7 @@ from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, system_messages
 from ..conversation.view import NO_VIEW, View, changed, read_view, seen
 from ..conversation.window_and_reserve import Sizes
-from ..events import CompactionMetaEvent, emit
+from ..events import Counts, Phase, emit, meta_event
 from ..selection.selector import Demand
 from ..state import Breaker, CompactionChannel, CompactionState, Draft, as_mapping, pinned_ids, with_ids
 from ..summary.fallback_chain import FallbackChain, Level
@@ -274,10 +274,10 @@ class NodeContext:
             return call()
         return (yield from querying(self.records, call))
 
-    def tell(self, event: CompactionMetaEvent) -> None:
+    def tell(self, phase: Phase, before: int, after: int, counts: Counts, reason: str) -> None:
         """Write a `CompactionMetaEvent` about this phase of the attempt if `emit_compaction_meta_events` is set."""
         if self.settings.emit_compaction_meta_events:
-            emit(self.writer, event)
+            emit(self.writer, meta_event(phase, before, after, counts, reason))
 
     def now(self) -> float:
         """Return the wall clock's time in seconds."""

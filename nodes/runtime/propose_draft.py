@@ -1,6 +1,6 @@
 """Open the draft of a compaction, and choose the messages that it removes or shortens."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 
@@ -55,7 +55,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
     draft["selected"] = chosen.name
     summary = needs_summary(context.settings, chosen, goal)
     draft["strategy"] = strategy(context.settings, context.chain[draft["level"]], chosen.name, summary=summary)
-    draft["counts"] = asdict(chosen.counts)
+    draft["counts"] = chosen.counts
     draft["tokens_selected"] = chosen.tokens
     return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
 

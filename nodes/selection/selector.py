@@ -18,7 +18,7 @@ from ..conversation.request import Meter, sendable
 from ..conversation.tokens import media_of
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..errors import SettingsError
-from ..events import Counts
+from ..events import NO_COUNTS, Counts
 
 MIN_PREVIEW = 8
 """Smallest number of tokens that a clipped field keeps."""
@@ -76,7 +76,7 @@ class Selection:
     """Number of newest rounds whose user messages and answers stay verbatim; the gate verifies that they do."""
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
-    counts: Counts = field(default_factory=Counts)
+    counts: Counts = field(default_factory=NO_COUNTS.copy)
     ceiling: int = 0
     """Largest allowed size of the result in tokens; the gate verifies the size."""
     tokens: int = 0

@@ -159,7 +159,7 @@ def test_of_what_does_not_fit_blocks_go_first_then_rounds_by_halves() -> None:
     """Blocks and fields before rounds; a result with all rounds stays a third of the way below the ceiling."""
     blocks = [*text_rounds(11), user("u"), *tool_blocks(5, " one" * 500), AIMessage("done")]
     found = selected(blocks, demand(1_700))
-    assert (found.floor, found.counts.blocks_kept) == (12, 2)
+    assert (found.floor, found.counts["blocks_kept"]) == (12, 2)
     single = [*text_rounds(11), user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")]
     found = selected(single, demand(400))
     assert (found.floor, set(found.clip)) == (12, {24})
