@@ -86,7 +86,9 @@ class Caller(Runnable[Any, Any]):
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
         messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
-        return CheckedRequest.of(self.request, self.fits).override(messages=self._as_shown(messages))
+        return CheckedRequest.of(self.request, self.fits).override(
+            messages=as_shown(messages, self.given, self._shown)
+        )
 
     @cached_property
     def added(self) -> list[AnyMessage]:
@@ -99,9 +101,6 @@ class Caller(Runnable[Any, Any]):
         """The messages of the request as other middleware made them, each with an id."""
         named = {id(had): has for had, has in zip(self.request.state["messages"], self.given, strict=True)}
         return with_ids([named.get(id(message), message) for message in self.request.messages], derived=True)
-
-    def _as_shown(self, rendered: Sequence[AnyMessage]) -> list[AnyMessage]:
-        return as_shown(rendered, self.given, self._shown)
 
 
 def as_shown(

@@ -51,7 +51,9 @@ def commit(context: NodeContext) -> Effects[Update]:
     ceiling, floor = draft.get("ceiling", context.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
     if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):
-        return failed(draft, finding if ledger_io.as_begun(context, draft) else _overtaken(finding))
+        if not ledger_io.as_begun(context, draft):  # another writer's messages: no failure of the draft's level
+            finding = Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
+        return failed(draft, finding)
     draft["drop"] = [*unarchived(context.view), *draft["drop"]]
     if "seen" not in draft:
         summaries = {message_id(message) for message in context.messages if is_summary(message)}
@@ -91,14 +93,6 @@ def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
-
-
-def _overtaken(finding: Finding) -> Finding:
-    """Return the verdict `stale` for a draft that the gate refused because another writer had changed the messages.
-
-    This verdict does not count as a failure of the draft's level.
-    """
-    return Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
 
 
 def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:

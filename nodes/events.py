@@ -241,14 +241,9 @@ def committed_events(trigger: str, original: int, new: int, count: int, summary:
     ratio = round(saved_ratio(original, new), 4)
     return [
         ContextEvent(event_type="COMPACTION_PERFORMED", detail=f"{by_hand}: {original} → {new} tokens"),
-        replaced_event(count),
+        ContextEvent(event_type="CONVERSATION_REPLACED", detail=f"conversation replaced with {count} items"),
         CompactContextEvent(original_tokens=original, new_tokens=new, saved_ratio=ratio, summary=summary),
     ]
-
-
-def replaced_event(count: int) -> ContextEvent:
-    """Return the event which says that the model now sees `count` messages."""
-    return ContextEvent(event_type="CONVERSATION_REPLACED", detail=f"conversation replaced with {count} items")
 
 
 def warning_event(tokens: int, window: int, trigger: int) -> ContextWarningEvent:

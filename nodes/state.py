@@ -70,7 +70,6 @@ class Breaker(TypedDict, total=False):
 class Draft(TypedDict):
     """A compaction under way. The view does not change until `commit` has checked the draft."""
 
-    snapshot_id: str
     base_fingerprint: str
     level: int
     attempt: int

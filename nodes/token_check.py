@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
 
@@ -127,7 +127,9 @@ def _step(context: NodeContext, request: dict[str, Any] | None) -> Effects[tuple
     if request is None and context.seen.has_open_call:
         return context, {"step": route, "route": route}
     if context.compaction.get("draft"):
-        step = route if _someone_else_works(context) else (yield from _recovery(context, request))
+        step: str = route
+        if not _someone_else_works(context):  # a run died: its summary may be paid for, and fit
+            step = "summarize" if request is None and (yield from is_paid(context)) else "rollback"
         wish = {} if request is None else wished(request)
         return context, {"trigger": "precheck", **wish, "step": step, "route": route}
     if request is not None:
@@ -196,11 +198,6 @@ def _route(context: NodeContext, wish: dict[str, Any] | None) -> Route:
     if wish is not None and wish.get("command"):
         return "model" if context.dependencies.embedded else "end"
     return "model" if wish is None or (newly and context.seen.awaits_answer) else "end"
-
-
-def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:
-    """Return the step for the draft of a run that died: `summarize` if its recorded summary fits, else `rollback`."""
-    return "summarize" if wish is None and (yield from is_paid(context)) else "rollback"
 
 
 def _someone_else_works(context: NodeContext) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 
 import tiktoken
 import tiktoken_ext.openai_public as definitions
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..events import log
 from .media import Media, read_block
@@ -345,10 +345,6 @@ def _wide_characters(text: str) -> int:
     encoded = text.encode("utf-8", "surrogatepass")
     others = encoded.translate(None, _WIDE_FIRST_BYTES)
     return len(encoded) - len(others) + sum(map(encoded.count, _WIDE_FIRST_PAIRS))
-
-
-MessagesCounter = Callable[[list[AnyMessage]], int]
-"""A function that counts the tokens of a list of messages, as LangChain's `trim_messages` takes it."""
 
 
 def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:

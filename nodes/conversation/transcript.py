@@ -44,11 +44,6 @@ def is_assistant(message: BaseMessage) -> TypeGuard[AIMessage]:
     return ASSISTANT[type(message)]
 
 
-def is_result(message: BaseMessage) -> TypeGuard[ToolMessage]:
-    """Whether this is a tool's result."""
-    return RESULT[type(message)]
-
-
 def system_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the system messages of a list, in order."""
     # most lists have none, and the set of their types tells so faster than a look at each message

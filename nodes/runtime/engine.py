@@ -230,7 +230,7 @@ def propose(
     elif level.hides:
         chosen = hide_oldest(selector, goal)
     else:
-        wide = _widened(call, goal)
+        wide = replace(goal, ceiling=max(goal.ceiling, min(call.sizes.limit, goal.before - 1)))
         chosen = (
             choose(selector, goal, call.strategies)
             or choose(selector, wide, call.strategies)
@@ -262,10 +262,6 @@ def _is_kept_at_last(selector: Selector, goal: Demand) -> bool:
     chosen = hide_oldest(selector, goal.at_last)
     fits = chosen.tokens + (goal.at_last.summary if chosen.drop else 0) <= goal.at_last.ceiling
     return fits and not selector.shortens_input(chosen)
-
-
-def _widened(call: Call, goal: Demand) -> Demand:
-    return replace(goal, ceiling=max(goal.ceiling, min(call.sizes.limit, goal.before - 1)))
 
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:

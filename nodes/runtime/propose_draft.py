@@ -25,7 +25,6 @@ def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, b
     """Return the empty draft of an attempt on these messages; `before` is the size of the request in tokens."""
     left = context.breaker.get("seconds_left")
     return Draft(
-        snapshot_id=context.key(base, level, attempt).compaction_id,
         base_fingerprint=base,
         count=len(context.messages),
         level=level,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
 from langgraph_compaction.nodes.conversation.message_marks import MARK
@@ -125,6 +125,20 @@ async def test_pins_that_a_smaller_window_cannot_hold_can_be_removed(go: Drive, 
     await go.invoke(smaller, None)
     assert values(smaller)["messages"][-1].text == "ok"
     assert [pin.message_id for pin in thread.pins()] == ["p"]
+
+
+@pytest.mark.parametrize("window", [1_000, 400])
+async def test_all_pins_are_new_where_the_newest_message_was_deleted(go: Drive, window: int) -> None:
+    """By it a check knows what was there before. Those that have room stay, and the thread goes on in any case."""
+    graph = agent(ScriptedModel(replies=["ok"]), "digest")
+    await go.invoke(graph, {"messages": [pinned(150, "p"), pinned(250, "q"), HumanMessage("go", id="newest")]})
+    graph.update_state(CONFIG, {"messages": [RemoveMessage(id="newest")]}, as_node="commit")
+    later = agent(ScriptedModel(replies=["yes"]), "digest", context_window=window, checkpointer=graph.checkpointer)
+    await go.invoke(later, said("short"))
+    assert values(later)["messages"][-1].text == "yes"
+    assert [pin.message_id for pin in CompactionThread(later, CONFIG).pins()] == (
+        ["p", "q"] if window > 400 else ["p"]
+    )
 
 
 async def test_an_input_beside_pins_is_shortened_and_answered(go: Drive) -> None:
