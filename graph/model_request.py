@@ -86,9 +86,8 @@ class Caller(Runnable[Any, Any]):
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
         messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
-        return CheckedRequest.of(self.request, self.fits).override(
-            messages=as_shown(messages, self.given, self._shown)
-        )
+        shown = as_shown(messages, self.given, self._shown)
+        return CheckedRequest.of(self.request.override(messages=shown), self.fits)
 
     @cached_property
     def added(self) -> list[AnyMessage]:
