@@ -276,30 +276,27 @@ def _holding(config: RunnableConfig | None, lease: RunLease) -> RunnableConfig:
 
 
 def _taken(wanted: _Wanted) -> Effects[None]:
-    """Take the lease, or wait until it is free; record the wait, however it ends."""
-    began, taken = time.monotonic(), False
-    try:
-        yield from _awaited(wanted)
-        taken = True
-    finally:
-        record("run.wait", time.monotonic() - began, {"taken": taken})
+    """Take the lease, or wait until it is free; record the wait, however it ends.
 
-
-def _awaited(wanted: _Wanted) -> Effects[None]:
-    """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
-    started, pause = time.monotonic(), _FIRST_PAUSE_S
+    Raises `ThreadBusyError` when the time is over.
+    """
+    started, pause, taken = time.monotonic(), _FIRST_PAUSE_S, False
     wanted.until = _wall_clock() + LEASE_S
-    while not (yield from _called(wanted, wanted.leases.take)):
-        left = wanted.wait_s - (time.monotonic() - started)
-        if left <= 0:
-            raise ThreadBusyError(
-                f"another run has been working on thread {wanted.lease.thread_id!r} for the {wanted.wait_s:g} s that "
-                f"this run may wait for it ({wanted.setting}). Nothing of this run was stored: start it again when "
-                "the other one is over. A stream that is neither read to its end nor closed keeps its thread"
-            )
-        yield from slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
-        pause = min(pause * 1.5, wanted.leases.longest_pause_s)
-        wanted.until = _wall_clock() + LEASE_S
+    try:
+        while not (taken := (yield from _called(wanted, wanted.leases.take))):
+            left = wanted.wait_s - (time.monotonic() - started)
+            if left <= 0:
+                raise ThreadBusyError(
+                    f"another run has been working on thread {wanted.lease.thread_id!r} for the {wanted.wait_s:g} s "
+                    f"that this run may wait for it ({wanted.setting}). Nothing of this run was stored: start it "
+                    "again when the other one is over. A stream that is neither read to its end nor closed keeps its "
+                    "thread"
+                )
+            yield from slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
+            pause = min(pause * 1.5, wanted.leases.longest_pause_s)
+            wanted.until = _wall_clock() + LEASE_S
+    finally:
+        record("run.wait", time.monotonic() - started, {"taken": taken})
 
 
 def _ended(wanted: _Wanted) -> Effects[None]:
