@@ -138,6 +138,15 @@ def test_a_plain_list(kind: str) -> None:
             compact_messages(_conversation(kind)[:-1], max_tokens=1_000, token_counter=WORDS)
 
 
+def test_unread_results_without_a_call_leave_before_the_question() -> None:
+    """They are too many to be shortened, and belong to no step that could leave."""
+    results = [ToolMessage("page is green", tool_call_id=f"c{n}", name="look", id=f"r{n}") for n in range(200)]
+    given = [HumanMessage("read all", id="question"), *results, HumanMessage("and now?", id="newer")]
+    sent = render(compact_messages(given, max_tokens=300, token_counter=WORDS))
+    assert total(WORDS, sent) <= 300
+    assert sent[-1].text.endswith("and now?")
+
+
 @tool
 def read(n: int) -> str:
     """Read a page of so many words."""
