@@ -207,10 +207,14 @@ class Stage:
         return "checkpointer failed"
 
     def _go_back(self) -> None:
-        """Go on from the newest checkpoint: the next input discards what nodes have written since."""
+        """Go on from the newest checkpoint: the next input discards what nodes have written since.
+
+        That input brings a request of its own, so that pins of the first one that no node has read are never pinned.
+        """
         found = self.graph.checkpointer.get_tuple(self.config)
         state: State = {"messages": [], **(found.checkpoint["channel_values"] if found else {})}
         self.onlooker.accept(state)
+        self.onlooker.given_pins = ()
         self.pins = pinned_words(self.shown)
         known = (state.get("compaction") or {}).get("calibration") or {}
         self.scale = min(self.scale, known.get("scripted", min(1.0, self.scale)))
