@@ -200,7 +200,10 @@ def transcript_in(
 
 
 def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Effects[None]:
-    """Erase one message of a thread at rest from state, older checkpoints and all that was made of it."""
+    """Erase one message of a thread at rest from state, older checkpoints and all that was made of it.
+
+    The state names the message until all of it is erased, so that a later call can finish what an error has ended.
+    """
     state, dependencies, saver = (yield from at_rest(graph, config)), dependencies_of(graph), graph.checkpointer
     if not isinstance(saver, SQLAlchemySaver | AsyncSQLAlchemySaver) or not dependencies.owns_list:
         raise CompactionError(
@@ -209,7 +212,8 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
         )
     records, thread = dependencies.records, thread_of(config)
     said = yield from querying(records, lambda: transcript_in(records, thread, state.values))
-    if not any(message.id == message_id for message in said):
+    begun = (state.values.get("compaction") or {}).get("erasing") == message_id
+    if not begun and all(message.id != message_id for message in said):
         raise SettingsError(f"the thread holds no message {message_id!r}: transcript() shows ids")
     rest = [message for message in said if message.id != message_id]
     pins = [name for name in pinned_ids(state.values) if name != message_id]
@@ -221,6 +225,7 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
         "handoff": None,
         "last": {},
         "held": False,
+        "erasing": message_id,
     }
     update = {
         "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *rest],
@@ -230,6 +235,7 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
     yield from written(graph, config, update)
     yield from querying(records, lambda: records.forget_compactions(thread))
     yield from either(lambda: saver.prune([thread], archive="drop"), lambda: saver.aprune([thread], archive="drop"))
+    yield from written(graph, config, {"compaction": {"erasing": None}})
 
 
 def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:

@@ -289,8 +289,9 @@ class CompactionThread:
         The message leaves `messages` and the archive. Snapshots, summaries, ledger and archive of the thread and its
         older checkpoints are erased, so that nothing can be undone; the other messages stay, those from the archive
         come back into the state, and the next request that is too large is compacted anew. The bytes stay in the
-        database's files until the saver's `reclaim`. Raises `SettingsError` for an unknown id, and `CompactionError`
-        while the thread's turn is not over, and without a checkpointer of this package.
+        database's files until the saver's `reclaim`. After an error or a crash, a second call finishes the work.
+        Raises `SettingsError` for an unknown id, and `CompactionError` while the thread's turn is not over, and
+        without a checkpointer of this package.
         """
         change_sync(self.graph, self.config, "aerase", lambda config: erased_message(self.graph, config, message_id))
 
