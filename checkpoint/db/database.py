@@ -2,12 +2,12 @@
 
 import random
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial, wraps
 from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
-from weakref import finalize
+from weakref import finalize, ref
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -89,6 +89,17 @@ class Database:
     def engine(self) -> sa.Engine:
         """The engine; for a database that was opened on an event loop, the engine is made at its first use."""
         return self._given or cast("OwnEngine", self._own).get()
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Equal for two objects that certainly open the same database: by one URL of a server or file, or one engine.
+
+        A password does not count. A database in memory that `open` made equals no other, and an engine of the
+        application only itself: its connections may lead to a place of their own.
+        """
+        if self._own is not None and self.durable:
+            return self._own.url.render_as_string()
+        return ref(self._given or self)
 
     @cached_property
     def _driver_error(self) -> type[Exception]:

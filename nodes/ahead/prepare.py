@@ -41,7 +41,7 @@ from ..selection.selector import Choice
 from ..state import CompactionState, Draft
 from ..summary.fallback_chain import FallbackChain
 from ..summary.summarizers import Summarizer, SummaryRequest
-from .preparations import Place, Prepared, preparations_of
+from .preparations import PREPARATIONS, Place, Prepared
 
 EARLIEST = 0.75
 """Share of the trigger below which nothing is prepared, however fast the conversation grows."""
@@ -66,8 +66,7 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
     place = place_of(context)
     if place is None or not _is_near(context, size):
         return
-    preparations = preparations_of(context.records.database)
-    if not (preparations.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
+    if not (PREPARATIONS.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
         return
     turn = current_run()
 
@@ -75,10 +74,10 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
         ahead = _Ahead(context, loop)
 
         def work() -> Prepared | None:
-            with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[0]}):
+            with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[1]}):
                 return run(_prepared(ahead, summarize))
 
-        preparations.start(place, context.epoch, work)
+        PREPARATIONS.start(place, context.epoch, work)
 
     async def alaunch() -> None:
         launch(asyncio.get_running_loop())
@@ -89,7 +88,8 @@ def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[
 
 def place_of(context: NodeContext) -> Place | None:
     """Return the place of a preparation; `None` without a thread, because nothing is stored then."""
-    return None if context.thread_id is None else (context.thread_id, context.namespace)
+    thread = context.thread_id
+    return None if thread is None else (context.records.database.identity, thread, context.namespace)
 
 
 def _is_near(context: NodeContext, size: int) -> bool:

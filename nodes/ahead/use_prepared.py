@@ -24,7 +24,7 @@ from ..runtime.node_context import NEW_THREAD, NodeContext, Update
 from ..runtime.propose_draft import choose_messages, summary_name
 from ..selection.selector import Selection
 from ..state import Draft
-from .preparations import Preparation, Prepared, preparations_of
+from .preparations import PREPARATIONS, Preparation, Prepared
 from .prepare import place_of
 
 
@@ -56,7 +56,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     by_model = context.settings.summary_ahead and not context.fallback_chain[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
-    known, changed = preparations_of(context.records.database).find(place), Update()
+    known, changed = PREPARATIONS.find(place), Update()
     if known is None:
         return Ahead()
     if not known.result.done():

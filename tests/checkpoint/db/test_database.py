@@ -305,3 +305,18 @@ def test_an_error_of_another_database_stays_what_it_is(database: Database) -> No
     for opened in (database.read, database.write):
         with pytest.raises(sqlite3.OperationalError, match="its own"), opened():
             raise own
+
+
+def test_only_objects_that_open_one_database_have_the_same_identity() -> None:
+    """Equal URLs but for the password, or one engine; memory is shared by nobody."""
+
+    def identity(target: str | sa.Engine) -> Any:
+        opened.append(Database.open(target))
+        return opened[-1].identity
+
+    opened, engine, server = list[Database](), memory_engine(), "postgresql://user:{}@host/name{}"
+    assert identity(server.format("old", "")) == identity(server.format("new", ""))
+    assert identity(engine) == identity(engine)
+    several = ["memory", "memory", "sqlite:///a.db", engine, memory_engine()]
+    several += [server.format("old", ""), server.format("old", "?options=-csearch_path%3Dtenant")]
+    assert len({identity(one) for one in several}) == len(several)
