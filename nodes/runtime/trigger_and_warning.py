@@ -54,7 +54,7 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
         }
     )
     fired = firing(reading, context.settings, context.dependencies.triggers)
-    if fired is None:
+    if fired is None or _question_waits(context, source):
         return {"step": route, "route": route, **_warned(context, size, source)}
     name = source if fired.name == "tokens" else fired.name
     annotate({"compaction.trigger": name})
@@ -78,6 +78,16 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
         "max_messages": fired.max_messages,
         "awaiting_choice": context.meter.request(context.messages) if decision == "choose" else 0,
     }
+
+
+def _question_waits(context: NodeContext, source: TriggerSource) -> bool:
+    """Whether a person is asked after the model's answer, below which front ends show the buttons of a question.
+
+    A policy that checks after the answer can wait for it, unless the request does not fit. A compaction graph is not
+    called after the answer.
+    """
+    later = context.settings.require_confirmation and "post_model" in context.settings.policy.hooks
+    return later and source != "check" and not context.dependencies.embedded and context.size <= context.sizes.limit
 
 
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:

@@ -20,7 +20,19 @@ from pydantic import BaseModel
 
 from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
-from tests.graph.harness import SUMMARY, Drive, filler, full, ledger, request_tokens, rounds, said, values, verdicts
+from tests.graph.harness import (
+    BEFORE,
+    SUMMARY,
+    Drive,
+    filler,
+    full,
+    ledger,
+    request_tokens,
+    rounds,
+    said,
+    values,
+    verdicts,
+)
 from tests.graph.middleware.agents import agent
 from tests.invariants import check_request
 
@@ -104,7 +116,7 @@ async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
     """Before the model is called, and after its answer, which is not paid for twice."""
     for accepts in (True, False):
         model = ScriptedModel(replies=[CALM])
-        graph = agent(model, require_confirmation=True)
+        graph = agent(model, require_confirmation=True, hooks=BEFORE)
         asked = await go.invoke(graph, full())
         assert asked["__interrupt__"][0].value["question"] == "Compact the conversation?"
         assert model.received == []
