@@ -33,7 +33,7 @@ class WriteRecorder(sa.Connection):
     Inserting a row is recorded as if no row had the same key. Who writes the recorded rows finds out otherwise.
     """
 
-    def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall] - no connection is opened
+    def __init__(self) -> None:  # no connection is opened
         self.changes: list[Change] = []
 
     def execute(self, *_args: Any, **_options: Any) -> Any:

@@ -156,7 +156,7 @@ class Stage:
         size = math.floor(counted * self.scale)
         self._expect(size <= self.limit, f"a request of {size} tokens, at most {self.limit}")
         try:
-            check_request(received)  # type: ignore[arg-type] # any messages
+            check_request(received)
         except AssertionError as error:
             self.defects.append(f"request: {error}")
         sent, messages = texts(received), self.shown

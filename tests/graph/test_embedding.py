@@ -274,7 +274,7 @@ def test_no_node_of_the_parent_is_due_after_a_change() -> None:
     def route(state: CompactionState) -> str:
         last = state["messages"][-1]
         seen.append(last.type)
-        return "tools" if last.tool_calls else END  # type: ignore[union-attr] # as users write it
+        return "tools" if last.tool_calls else END
 
     def onward(state: CompactionState) -> str:
         seen.append(state["messages"][-1].type)

@@ -440,7 +440,7 @@ def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> N
         pending = asyncio.all_tasks(loop)
         loop.close()
         for task in pending:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as the test wants it
+            task._log_destroy_pending = False
     for worker in at_work():
         worker.join(60)
     assert entries(graph) == [("abandoned", "loop_ended")]

@@ -83,7 +83,7 @@ async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     await go.invoke(graph, Command(resume={"decisions": [{"type": "approve"}]}))
     assert verdicts(graph) == ["committed"]
     assert "seen59" in texts(model.received[-1])
-    check_request(model.received[-1])  # type: ignore[arg-type] # any messages
+    check_request(model.received[-1])
 
 
 @pytest.mark.parametrize("place", ["others", "behind"])
@@ -109,7 +109,7 @@ async def test_structured_output(go: Drive, strategy: Any) -> None:
     assert verdicts(graph) == ["committed"]
     assert ledger(graph)[0].tokens_before > request_tokens(full()["messages"])
     await go.invoke(graph, said("again"))
-    check_request(model.received[-1])  # type: ignore[arg-type] # any messages
+    check_request(model.received[-1])
 
 
 async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
