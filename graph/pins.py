@@ -50,7 +50,7 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     view = shown_again(said, view, [name])
     messages = [*seen(said, view), *([new] if new else [])]
-    dependencies = yield from settled(graph)
+    dependencies = yield from settled(graph, config)
     compaction = state.values.get("compaction") or {}
     admitted = yield from blocking(lambda: _admitted(dependencies, compaction, messages, frozenset({*known, name})))
     pins = {} if new else {"pins": [*dict.fromkeys([*known, name])]}
