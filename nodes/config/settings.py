@@ -97,8 +97,8 @@ class CompactionSettings(Frozen):
 
     require_confirmation: bool = Field(default=False, title="Ask before compacting")
     """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer. The
-    question comes after the model's answer if the request fits and the policy's `hooks` name `post_model`, else
-    before the call. Nobody is asked after the provider refused a request as too long."""
+    question follows the model's answer or a tool's result if the request fits and the policy's `hooks` name
+    `post_model`, else also a user's message. Nobody is asked after the provider refused a request as too long."""
 
     recall: Literal["none", "tool", "automatic", "both"] = Field(default="none", title="Recall")
     """How the messages are searched that compactions removed from the view. `tool`: the agent gets the tool `recall`;

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from langchain_core.messages import ToolMessage
+
 from langgraph_compaction.checkpoint.telemetry import annotate
 
 from ..config.triggers import Hook, Unit, share
@@ -81,13 +83,15 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
 
 
 def _question_waits(context: NodeContext, source: TriggerSource) -> bool:
-    """Whether a person is asked after the model's answer, below which front ends show the buttons of a question.
+    """Whether a person is asked after the model's answer, because front ends show no buttons below a user's message.
 
     A policy that checks after the answer can wait for it, unless the request does not fit. A compaction graph is not
     called after the answer.
     """
     later = context.settings.require_confirmation and "post_model" in context.settings.policy.hooks
-    return later and source != "check" and not context.dependencies.embedded and context.size <= context.sizes.limit
+    if not later or source == "check" or context.dependencies.embedded or context.size > context.sizes.limit:
+        return False
+    return not any(isinstance(newest, ToolMessage) for newest in context.messages[-1:])
 
 
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:

@@ -8,6 +8,7 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.graph.agent import agent as served_agent
+from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     BEFORE,
@@ -64,6 +65,23 @@ async def test_the_question_stands_below_an_answer(go: Drive, build: Any, answer
         await go.invoke(graph, said(filler(200)))
         assert question(graph)["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
         assert len(model.received) == 1
+
+
+@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
+async def test_in_a_loop_of_tool_calls_the_question_stands_below_a_result(go: Drive, build: Any) -> None:
+    """There front ends have buttons too, and the loop may be long."""
+
+    def look() -> str:
+        """Look at a page."""
+        return filler(200)
+
+    model = ScriptedModel(replies=[calls(("look", {})), "done"])
+    graph = build(model, require_confirmation=True, tools=[look])
+    await go.invoke(graph, {"messages": rounds(6)[:-1]})
+    assert question(graph)["answers"] == ["approve", "reject"]
+    assert (values(graph)["messages"][-1].type, len(model.received)) == ("tool", 1)
+    await go.invoke(graph, Command(resume=True))
+    assert (values(graph)["messages"][-1].text, verdicts(graph)) == ("done", ["committed"])
 
 
 async def test_the_question_says_what_would_happen(go: Drive) -> None:
