@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import NAMED_CHARACTERS, is_pinned, is_summary
+from ..conversation.request import render
 from ..conversation.tokens import total
 from ..conversation.transcript import message_id, system_messages
 from ..events import PinsRefusedEvent, emit, log
@@ -98,7 +99,7 @@ def _too_large(
     empty, held = context.after({}, []), context.meter.overhead
     limit, least = empty.sizes.limit, shortest_summary(empty.call) + context.meter.scaled(SHORT_QUESTION)
     pins = {name: unit for name, unit in _pinned(context).items() if name in context.compaction.get("admitted", ())}
-    pinned = context.meter.scaled(sum(total(context.counter, unit) for unit in pins.values()))
+    pinned = context.meter.scaled(sum(total(context.counter, render(unit)) for unit in pins.values()))
     most = limit - max(int(limit * LEAST_ROOM), pinned + least, pinned * 2)
     held += total(context.counter, [message for name, message in system.items() if name not in new])
     refused = list[AnyMessage]()
