@@ -131,9 +131,15 @@ def _is_ours(runnable: Any) -> TypeGuard[CompiledStateGraph[Any, Any, Any, Any]]
     )
 
 
+def _configurable(config: Any) -> Mapping[str, Any]:
+    """Return what a config names; nothing for what is no config, of which `check_thread` tells."""
+    given = config.get("configurable") if isinstance(config, Mapping) else None
+    return given if isinstance(given, Mapping) else {}
+
+
 def naming(config: RunnableConfig, channel: str) -> RunnableConfig:
     """Return the config of a thread with the channel of one of the agents in a parent graph."""
-    return {**config, "configurable": {**config.get("configurable", {}), _CHANNEL: channel}}
+    return {**config, "configurable": {**_configurable(config), _CHANNEL: channel}}
 
 
 def dependencies_of(
@@ -144,7 +150,7 @@ def dependencies_of(
     In a parent of several agents they are those of the agent that `config` names, else of the first one. Raises
     `TypeError` for a graph without such an agent, and `SettingsError` if none has the channel of `config`.
     """
-    channel, known = (config or {}).get("configurable", {}).get(_CHANNEL), list[str]()
+    channel, known = _configurable(config).get(_CHANNEL), list[str]()
     for one in _all_dependencies(graph):
         if channel in (None, one.channel):
             return one
