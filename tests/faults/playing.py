@@ -191,11 +191,12 @@ class Stage:
                 return self._unsaved(error)
             self._look(self._values())
             ending = self._excused(error)
-            if ending == "RequestError" and number == 0:  # the request that brought the pins was refused
-                self.onlooker.given_pins = ()
         else:
             self.acknowledged |= {message.id for message in given["messages"]}
             ending = self._ended(turn, left_open)
+        finally:
+            # the first input brings the pins: if no node has read it, the next input's request takes its place
+            self.onlooker.given_pins = ()
         self._check_bounds(turn)
         return ending
 
@@ -207,14 +208,10 @@ class Stage:
         return "checkpointer failed"
 
     def _go_back(self) -> None:
-        """Go on from the newest checkpoint: the next input discards what nodes have written since.
-
-        That input brings a request of its own, so that pins of the first one that no node has read are never pinned.
-        """
+        """Go on from the newest checkpoint: the next input discards what nodes have written since."""
         found = self.graph.checkpointer.get_tuple(self.config)
         state: State = {"messages": [], **(found.checkpoint["channel_values"] if found else {})}
         self.onlooker.accept(state)
-        self.onlooker.given_pins = ()
         self.pins = pinned_words(self.shown)
         known = (state.get("compaction") or {}).get("calibration") or {}
         self.scale = min(self.scale, known.get("scripted", min(1.0, self.scale)))
