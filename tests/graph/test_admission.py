@@ -92,6 +92,13 @@ async def test_beside_a_system_message_there_is_room_for_a_pin_as_it_is_sent(go:
     assert values(graph)["messages"][-1].text == "ok"
 
 
+async def test_a_refused_message_is_archived_as_it_was_said(go: Drive) -> None:
+    """Also if there was no room for its pin."""
+    graph, message = agent(ScriptedModel(), "digest"), pinned(1_500, "p")
+    await go.invoke(graph, {"messages": [message]})
+    assert CompactionThread(graph, CONFIG).search("p700")[0].message == message
+
+
 async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(go: Drive) -> None:
     """Once; earlier pins stay, and all pins together may take exactly half of the room."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")
