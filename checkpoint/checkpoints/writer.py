@@ -100,15 +100,15 @@ class Writer:
     def __init__(self, database: Database, threads: Threads) -> None:
         self._database = database
         self._threads = threads
-        self._statement_s = 0.0
-        """About how long a statement of PostgreSQL takes, in seconds."""
+        self._write_s = 0.0
+        """About how long a write takes, in seconds."""
         self._begin()
 
     def run(self, thread_id: str, work: Work, *, waits: bool = False) -> int:
         """Run `work`, which adds rows to a `Change`, and return the key of the thread's row after the commit.
 
-        `waits` says that another write to the thread probably follows at once: if one statement can write both,
-        `work` waits for it, but not longer than a statement takes. Two runs of `work` must have the same effect as
+        `waits` says that another write to the thread probably follows at once: on a server, `work` waits to be
+        written together with it, but not longer than a write takes. Two runs of `work` must have the same effect as
         one, because a connection may be lost after the commit.
         """
         return self._database.retry(partial(self._take_turn, thread_id, work, waits=waits))
@@ -137,10 +137,10 @@ class Writer:
         turns.has_come.set()
         try:
             with turns.lock:
-                if not job.done and waits and self._database.can_read_at_once:
+                if not job.done and waits and not self._database.is_sqlite:
                     turns.has_come.clear()
                     if len(turns.jobs) == 1:
-                        turns.has_come.wait(self._statement_s)
+                        turns.has_come.wait(self._write_s)
                 while not job.done:
                     self._lead(turns, [turns.jobs.popleft() for _ in range(min(len(turns.jobs), _MOST_JOBS))], job)
         except BaseException:  # an interrupt such as Ctrl-C: nobody may store later what the caller took back
@@ -172,9 +172,12 @@ class Writer:
             turns.jobs.extendleft(one for one in reversed(jobs) if not one.done and one is not mine)
 
     def _write(self, jobs: list[_Job], begun: list[Transaction]) -> None:
-        if self._database.can_read_at_once and self._write_at_once(jobs):
-            return
+        begun_s = perf_counter()
+        if not (self._database.can_read_at_once and self._write_at_once(jobs)):
+            self._write_by_transaction(jobs, begun)
+        self._write_s = (self._write_s + min(perf_counter() - begun_s, _LONGEST_WAIT_S)) / 2
 
+    def _write_by_transaction(self, jobs: list[_Job], begun: list[Transaction]) -> None:
         def work(transaction: Transaction) -> list[Change]:
             begun.append(transaction)
             return self._write_in_transaction(transaction, jobs)
@@ -225,9 +228,7 @@ class Writer:
                 change.batch.count()
                 thread.stamp, thread.updated_at = new_stamp(), self._threads.now()
                 row |= {"key": thread.id, **saved(thread), **_arrays(change)}
-                begun_s = perf_counter()
                 [written] = transaction.run(_at_once(is_new=known is None), row).fetchone()
-            self._statement_s = (self._statement_s + min(perf_counter() - begun_s, _LONGEST_WAIT_S)) / 2
         except Exception:  # noqa: BLE001 - see above
             return False
         if written:
