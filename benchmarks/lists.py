@@ -63,7 +63,7 @@ def fill(saver: Any, thread: str, count: int) -> None:
             "channel_values": {"x": step},
             "channel_versions": {"x": version},
         }
-        about = CheckpointMetadata(source="loop", step=step, parents={}, user="rare" if step == 5 else "usual")  # type: ignore[typeddict-unknown-key]
+        about = CheckpointMetadata(source="loop", step=step, parents={}, user="rare" if step == 5 else "usual")
         config = saver.put(config, made, about, {"x": version})
 
 

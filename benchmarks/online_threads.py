@@ -93,7 +93,7 @@ def with_bm25(policy: Policy, depth: float = 1.0) -> Online:
         for index, message in enumerate(run.messages):
             if isinstance(message, AIMessage):
                 if count(context) > room - (most if removed else 0):
-                    kept = list(policy(context, int(depth * (room - most))))  # type: ignore[arg-type] # of the run
+                    kept = list(policy(context, int(depth * (room - most))))
                     left = {one.id for one in kept}
                     removed += [one for one in context if one.id not in left]
                     context = kept

@@ -17,8 +17,6 @@ OURS = {
     "postgresql": "SQLAlchemySaver, PostgreSQL",
     "mariadb": "SQLAlchemySaver, MariaDB",
 }
-TRUSTING = {database: name.replace(",", ", no detection,") for database, name in OURS.items()}
-"""The same savers with `detect_mutation=False`, for applications that change no message in place."""
 OFFICIAL = {"sqlite": "SqliteSaver", "postgresql": "PostgresSaver"}
 DELTA = {database: f"{name}, DeltaChannel(50)" for database, name in OFFICIAL.items()}
 LONG = "long thread"
@@ -37,8 +35,7 @@ SAID = (
     "history_all_s once of others, which take up to a minute, and of ours the median of several. A rollback's and a "
     "compaction's bytes are pages taken by many, divided by their number. concurrent: as many "
     "threads as conversations in the saver's process, each running turns of its own new conversation; the median of "
-    "rounds, in which the savers take turns. In the first of them connections are opened. no detection: with "
-    "detect_mutation=False, by which an application promises to change no message in place."
+    "rounds, in which the savers take turns. In the first of them connections are opened."
 )
 
 Place = tuple[str, int | str, str]
@@ -98,35 +95,26 @@ def _beside(
     target: float | None,
     *,
     more: bool,
-    ours: Mapping[str, str] = OURS,
 ) -> list[Wanted]:
     """Return quotients of peers and ours on the same database: theirs / ours if `more`, else ours / theirs."""
     said = f"{what}: {'theirs / ours' if more else 'ours / theirs'}"
     found: list[Wanted] = []
     for database, peer in peers.items():
-        cells = (peer, at, field), (ours[database], at, field)
+        cells = (peer, at, field), (OURS[database], at, field)
         above, below = cells if more else cells[::-1]
-        found.append(Wanted(said, ours[database], peer, above, below, target, at_least=more))
+        found.append(Wanted(said, OURS[database], peer, above, below, target, at_least=more))
     return found
 
 
 _more, _less = partial(_beside, more=True), partial(_beside, more=False)
 
 
-def _own(
-    what: str,
-    beside: str,
-    at: int | str,
-    fields: tuple[str, str | None],
-    target: float,
-    *,
-    ours: Mapping[str, str] = OURS,
-) -> list[Wanted]:
+def _own(what: str, beside: str, at: int | str, fields: tuple[str, str | None], target: float) -> list[Wanted]:
     """Return figures that need no peer: one field of ours, or the quotient of two, with the target as its maximum."""
     above, below = fields
     return [
         Wanted(what, name, beside, (name, at, above), (name, at, below) if below else None, target)
-        for name in ours.values()
+        for name in OURS.values()
     ]
 
 
@@ -138,8 +126,6 @@ WANTED = (
     *_more("bytes at 1,000 turns", DELTA, 1_000, "bytes", 25),
     *_more("put at 3,900-4,040 messages", OFFICIAL, LONG, "put_last_ms", 10),
     *_own("put at 3,900-4,040 messages", "at 100-240", LONG, ("put_last_ms", "put_first_ms"), 1.5),
-    *_more("put at 3,900-4,040 messages", OFFICIAL, LONG, "put_last_ms", 10, ours=TRUSTING),
-    *_own("put at 3,900-4,040 messages", "at 100-240", LONG, ("put_last_ms", "put_first_ms"), 1.5, ours=TRUSTING),
     *_more("get_state at 4,040 messages", OFFICIAL, LONG, "get_ms", 1.3),
     *_more("get_state at 4,040 messages", DELTA, LONG, "get_ms", 1.3),
     *_less("get_state at 1,200 messages", OFFICIAL, 300, "get_ms", 1.1),
@@ -150,9 +136,7 @@ WANTED = (
     *_more("whole history at 300 turns", OFFICIAL, 300, "history_all_s", 100),
     *_own("bytes of a rollback at 1,000 turns", "1 kB", 1_000, ("rollback_bytes", None), 1_000),
     *_less("wall time of a 10-turn thread", OFFICIAL, SHORT_TURNS, "wall_s", 1.5),
-    *_less("wall time of a 10-turn thread", OFFICIAL, SHORT_TURNS, "wall_s", 1.5, ours=TRUSTING),
     *_less("turn at 4,000 messages", DELTA, LONG, "turn_ms", None),
-    *_less("turn at 4,000 messages", DELTA, LONG, "turn_ms", None, ours=TRUSTING),
     *_less(f"{CONVERSATIONS} conversations at once, turns/s", OFFICIAL, AT_ONCE, "turns_per_s", None),
 )
 

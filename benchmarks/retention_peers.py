@@ -51,7 +51,7 @@ def langchain(
 ) -> Sequence[BaseMessage]:
     """`SummarizationMiddleware.before_model`; the summarizer sees all that is replaced."""
     middleware = SummarizationMiddleware(model, **_options(keep, model, takes_text))
-    update: Any = middleware.before_model({"messages": old}, None)  # type: ignore[arg-type,typeddict-item] # no runtime
+    update: Any = middleware.before_model({"messages": old}, None)
     return [one for one in update["messages"] if not isinstance(one, RemoveMessage)] if update else old
 
 
@@ -72,7 +72,7 @@ def langmem(old: list[AnyMessage], _: int, keep: int, model: ScriptedModel, __: 
         max_tokens=whole,
         max_tokens_before_summary=1,
         max_summary_tokens=whole - keep,
-        token_counter=count,  # type: ignore[arg-type] # it hands over messages only
+        token_counter=count,
         initial_summary_prompt=ChatPromptTemplate.from_messages([("placeholder", "{messages}")]),
     )
     return node.invoke({"messages": old})["summarized_messages"]

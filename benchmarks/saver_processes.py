@@ -133,7 +133,7 @@ class Contender:
             self.puts[self._at].append(time.perf_counter() - start)
             return result
 
-        saver.put = timed  # type: ignore[method-assign] # of this object alone, to be timed
+        saver.put = timed  # of this object alone, to be timed
 
 
 class SaverProcessError(RuntimeError):

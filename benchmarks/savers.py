@@ -32,13 +32,12 @@ MAKE_READABLE_S = 60
 
 @dataclass(frozen=True)
 class Kind:
-    """A saver, what it writes to, the form of the state, and whether ours looks for changes in place."""
+    """A saver, what it writes to, and the form of the state."""
 
     name: str
     database: str
     ours: bool = False
     delta: bool = False
-    detects: bool = True
 
 
 KINDS = (
@@ -50,9 +49,6 @@ KINDS = (
     Kind("SQLAlchemySaver, SQLite", "sqlite", ours=True),
     Kind("SQLAlchemySaver, PostgreSQL", "postgresql", ours=True),
     Kind("SQLAlchemySaver, MariaDB", "mariadb", ours=True),
-    Kind("SQLAlchemySaver, no detection, SQLite", "sqlite", ours=True, detects=False),
-    Kind("SQLAlchemySaver, no detection, PostgreSQL", "postgresql", ours=True, detects=False),
-    Kind("SQLAlchemySaver, no detection, MariaDB", "mariadb", ours=True, detects=False),
 )
 
 
@@ -152,7 +148,7 @@ def _saver(kind: Kind, url: str) -> Generator[Saver]:
         with InMemorySaver() as memory:
             yield memory
     elif kind.ours:
-        with SQLAlchemySaver.from_url(url, detect_mutation=kind.detects) as ours:
+        with SQLAlchemySaver.from_url(url) as ours:
             ours.setup()
             yield ours
     elif kind.database == "sqlite":

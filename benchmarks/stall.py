@@ -42,7 +42,7 @@ def recorded() -> list[AnyMessage]:
     files = [path for path in DATA.rglob("*") if path.suffix in (".json", ".jsonl", ".traj")]
     every = [one for path in files for one in read_recordings(path)]
     found = max(every, key=lambda one: sum(len(str(message.content)) for message in one.messages))
-    return [message for message in found.messages if message.type != "system"]  # type: ignore[misc] # read as AnyMessage
+    return [message for message in found.messages if message.type != "system"]
 
 
 def many() -> list[AnyMessage]:

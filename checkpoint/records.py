@@ -16,7 +16,8 @@ from .compaction.search_index import INDEXES
 from .db import tables
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
-from .db.thread_row import Thread, check_lease
+from .db.thread_row import Thread, Threads, check_lease
+from .db.transaction import Transaction
 from .errors import UnknownAttemptError
 from .maintenance import retention
 from .messages.message_store import MessageStore
@@ -32,7 +33,7 @@ class CompactionRecords:
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self.database = database
-        self.store = MessageStore(database.keys, now)
+        self.store = MessageStore(Threads(database.keys, now, database.known_threads))
         self.erasures = ErasureGuard(database, now)
         self.run_leases = StoredRunLeases(database, now)
 
@@ -314,7 +315,7 @@ class CompactionRecords:
     def _lock(self, conn: sa.Connection, thread_id: str) -> Thread:
         """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
         thread, run = self.store.thread(conn, thread_id), current_run()
-        self.erasures.check(conn, thread, run)
+        self.erasures.check(lambda: Transaction(conn), thread, run)
         # a row that was already used keeps its key even if this transaction is rolled back, so it can be noted now
         if thread.next_seq or thread.next_checkpoint:
             self.erasures.note_run_write(run, thread_id, thread.id)

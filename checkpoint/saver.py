@@ -26,17 +26,15 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from .checkpoints.checkpoint_store import CheckpointStore, next_version
 from .checkpoints.write_guards import ErasureGuard
+from .checkpoints.writer import Writer
 from .db.database import Database
 from .db.row_codec import Keyring
-from .db.thread_row import holding_lease
+from .db.thread_row import Threads, holding_lease
 from .db.urls import MEMORY
 from .maintenance.maintenance import ThreadMaintenance, held_by_another, new_lease
 from .maintenance.stats import ThreadStats
-from .messages.change_detection import ContentTracker, IdentityTracker
-from .messages.group_commit import GroupCommit
 from .messages.message_store import MessageStore
 from .messages.strict_serde import StrictSerializer
-from .messages.write_cache import DEFAULT_BYTES, DEFAULT_THREADS, WriteCache
 
 _LEASE_PAUSE_S = 0.05
 # aliases, because `list` names a method inside the class
@@ -54,10 +52,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         serde: SerializerProtocol | None = None,
         allow: Iterable[Any] = (),
         on_conflict: Literal["fork", "raise"] = "fork",
-        cache: int = DEFAULT_THREADS,
-        cache_bytes: int = DEFAULT_BYTES,
         keys: Keyring | None = None,
-        detect_mutation: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
         if isinstance(serde, EncryptedSerializer):
@@ -72,18 +67,12 @@ class _Saver(BaseCheckpointSaver[Any]):
         self._owns_database = not isinstance(database, Database)
         self.database = database if isinstance(database, Database) else Database.open(database, keys=keys)
         self.now = now
-        self.store = MessageStore(self.database.keys, now)
-        self.cache = WriteCache(cache, ContentTracker if detect_mutation else IdentityTracker, max_bytes=cache_bytes)
+        threads = Threads(self.database.keys, now, self.database.known_threads)
+        self.store = MessageStore(threads)
         self.checkpoints = CheckpointStore(
-            database=self.database,
-            store=self.store,
-            cache=self.cache,
-            group_commit=GroupCommit(self.database, self.store),
-            erasures=ErasureGuard(self.database, now),
-            on_conflict=on_conflict,
-            now=now,
+            self.database, threads, Writer(self.database, threads), ErasureGuard(self.database, now), on_conflict
         )
-        self.maintenance = ThreadMaintenance(self.database, self.store, self.cache, now)
+        self.maintenance = ThreadMaintenance(self.database, self.store, now)
 
     def close(self) -> None:
         """Close the connections, unless the database was given as a `Database`."""
@@ -344,13 +333,6 @@ class SQLAlchemySaver(_Saver):
     - `on_conflict`: what happens to a run that builds on a checkpoint which is no longer the newest of its thread:
       "fork" stores the checkpoint, as every checkpointer does, and leaves the other run's checkpoints on a branch
       that nobody sees; "raise" raises ConflictError.
-    - `cache`, `cache_bytes`: how many threads (1,024), and how many bytes (256 MB), of the newest message lists are
-      remembered, so that known messages are not serialized again. The least recently used threads are forgotten
-      first, but a thread whose turn is running is kept, even above the limits. With `cache=0` nothing is remembered.
-    - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. To
-      notice changes, each put compares every message of the state. With False you promise that no node, reducer,
-      middleware or caller changes a message that was put or read (`model_copy(update=...)` makes a new message): with
-      False, a change in place is not stored.
     - `keys`: the `Keyring` with which all stored messages, values, summaries and ledger texts are encrypted.
     """
 

@@ -1,12 +1,13 @@
 """Make the objects that nodes work with (models, counters, records) from a builder's arguments; find them again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
 from typing import Any, TypedDict, TypeGuard, Unpack
 
 from langchain_core.messages import SystemMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph.state import CompiledStateGraph
@@ -30,6 +31,9 @@ from langgraph_compaction.nodes.summary.key_information import KeyInformationArg
 from langgraph_compaction.nodes.summary.summarizers import AcceptSummary
 
 from .chat_model import named_model
+
+_CHANNEL = "__compaction_channel"
+"""Key of `configurable` with the channel of an agent. LangGraph stores no key that begins with two underscores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,20 +130,44 @@ def _is_ours(runnable: Any) -> TypeGuard[CompiledStateGraph[Any, Any, Any, Any]]
     )
 
 
-def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependencies:
+def _configurable(config: Any) -> Mapping[str, Any]:
+    """Return what a config names; nothing for what is no config, of which `check_thread` tells."""
+    given = config.get("configurable") if isinstance(config, Mapping) else None
+    return given if isinstance(given, Mapping) else {}
+
+
+def naming(config: RunnableConfig, channel: str) -> RunnableConfig:
+    """Return the config of a thread with the channel of one of the agents in a parent graph."""
+    return {**config, "configurable": {**_configurable(config), _CHANNEL: channel}}
+
+
+def dependencies_of(
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None = None
+) -> Dependencies:
     """Return the dependencies of a graph made by this package, or of an agent with its middleware.
 
-    They are those of the first node, or function of a node, that has a method `dependencies_with`: of a node of this
-    package's graphs, or of a hook of `CompactionMiddleware`. Raises `TypeError` for a graph without one.
+    In a parent of several agents they are those of the agent that `config` names, else of the first one. Raises
+    `TypeError` for a graph without such an agent, and `SettingsError` if none has the channel of `config`.
     """
-    for spec in graph.builder.nodes.values():
-        if _is_ours(spec.runnable):
-            return dependencies_of(spec.runnable)
-        for node in (spec.runnable, getattr(spec.runnable, "func", None)):
-            if (dependencies_with := getattr(node, "dependencies_with", None)) is not None:
-                found: Dependencies = dependencies_with(graph.checkpointer)
-                return found
+    channel, known = _configurable(config).get(_CHANNEL), list[str]()
+    for one in _all_dependencies(graph):
+        if channel in (None, one.channel):
+            return one
+        known.append(one.channel)
+    if known:
+        there = ", ".join(map(repr, dict.fromkeys(known)))
+        raise SettingsError(f"no agent of this graph has the channel {channel!r}; there is {there}")
     raise TypeError(
         "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
         "CompactionMiddleware"
     )
+
+
+def _all_dependencies(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Iterator[Dependencies]:
+    """Yield the dependencies of each agent: a node, or its function, has a method that tells them."""
+    for spec in graph.builder.nodes.values():
+        if _is_ours(spec.runnable):
+            yield from _all_dependencies(spec.runnable)
+        for node in (spec.runnable, getattr(spec.runnable, "func", None)):
+            if (dependencies_with := getattr(node, "dependencies_with", None)) is not None:
+                yield dependencies_with(graph.checkpointer)

@@ -66,14 +66,14 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Return the compiled graph as one whose runs take turns."""
         return cls(**{name: value for name, value in compiled.__dict__.items() if name != "__orig_class__"})
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 - LangGraph's name
         """Stream a run as LangGraph does, after the other runs on the thread."""
         with turn(self, config) as held:
             if _spares(self, input, held):
                 _check_request(self.get_state(held, subgraphs=True))
             yield from super().stream(input, held, **options)
 
-    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 - LangGraph's name
         """Stream a run as LangGraph does, after the other runs on the thread."""
         async with aturn(self, config) as held:
             if _spares(self, input, held):

@@ -110,7 +110,7 @@ class Compaction:
 
 def attempts(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
     """Return every attempt at a compaction of a thread, in the order in which they began."""
-    records = records_of(graph)
+    records = records_of(graph, config)
     return (yield from querying(records, lambda: records.history(thread_of(config))))
 
 
@@ -122,7 +122,7 @@ def shown(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[C
         raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
     state = yield from state_of(graph, config)
     head = (state.values.get("compaction") or {}).get("head")
-    records = records_of(graph)
+    records = records_of(graph, config)
     return (yield from querying(records, lambda: _with_messages(records, found, head)))
 
 
@@ -168,7 +168,7 @@ def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
     thread, saver = thread_of(config), graph.checkpointer
     if saver is not None and not isinstance(saver, bool):
         yield from either(lambda: saver.delete_thread(thread), lambda: saver.adelete_thread(thread))
-    records = records_of(graph)
+    records = records_of(graph, config)
     yield from querying(records, lambda: records.forget(thread))
 
 
@@ -179,7 +179,7 @@ def transcript_of(
     if limit is not None and limit < 1:
         raise SettingsError(f"limit={limit} leaves nothing: give the number of messages of a page")
     values = (yield from state_of(graph, config)).values
-    records, thread, place = records_of(graph), thread_of(config), node_of_compaction(graph)
+    records, thread, place = records_of(graph, config), thread_of(config), node_of_compaction(graph)
     said = yield from querying(records, lambda: transcript_in(records, thread, values, place))
     end = len(said) if before is None else next((at for at, one in enumerate(said) if one.id == before), None)
     if end is None:
@@ -200,8 +200,15 @@ def transcript_in(
 
 
 def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Effects[None]:
-    """Erase one message of a thread at rest from state, older checkpoints and all that was made of it."""
-    state, dependencies, saver = (yield from at_rest(graph, config)), dependencies_of(graph), graph.checkpointer
+    """Erase one message of a thread at rest from state, older checkpoints and all that was made of it.
+
+    The state names the message until all of it is erased, so that a later call can finish what an error has ended.
+    """
+    state, dependencies, saver = (
+        (yield from at_rest(graph, config)),
+        dependencies_of(graph, config),
+        graph.checkpointer,
+    )
     if not isinstance(saver, SQLAlchemySaver | AsyncSQLAlchemySaver) or not dependencies.owns_list:
         raise CompactionError(
             "one message can be erased where a checkpointer of this package keeps the thread of an agent that is no "
@@ -209,7 +216,8 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
         )
     records, thread = dependencies.records, thread_of(config)
     said = yield from querying(records, lambda: transcript_in(records, thread, state.values))
-    if not any(message.id == message_id for message in said):
+    begun = (state.values.get("compaction") or {}).get("erasing") == message_id
+    if not begun and all(message.id != message_id for message in said):
         raise SettingsError(f"the thread holds no message {message_id!r}: transcript() shows ids")
     rest = [message for message in said if message.id != message_id]
     pins = [name for name in pinned_ids(state.values) if name != message_id]
@@ -221,6 +229,7 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
         "handoff": None,
         "last": {},
         "held": False,
+        "erasing": message_id,
     }
     update = {
         "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *rest],
@@ -230,11 +239,12 @@ def erased_message(graph: Graph, config: RunnableConfig, message_id: str) -> Eff
     yield from written(graph, config, update)
     yield from querying(records, lambda: records.forget_compactions(thread))
     yield from either(lambda: saver.prune([thread], archive="drop"), lambda: saver.aprune([thread], archive="drop"))
+    yield from written(graph, config, {"compaction": {"erasing": None}})
 
 
 def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:
     """Move the hidden messages of a thread at rest to the archive; return how many left the state."""
-    state, dependencies = (yield from at_rest(graph, config)), dependencies_of(graph)
+    state, dependencies = (yield from at_rest(graph, config)), dependencies_of(graph, config)
     if not dependencies.owns_list:
         raise CompactionError(
             "the messages belong to the graph around the compaction: only an agent that is no node of another graph "
@@ -251,7 +261,7 @@ def hits_of(
     graph: Graph, config: RunnableConfig, query: str, *, in_view: bool, **wanted: Unpack[Where]
 ) -> Effects[list[SearchHit]]:
     """Return the messages of a thread that match a query, the best first: archived ones, or those in view."""
-    records, thread = records_of(graph), thread_of(config)
+    records, thread = records_of(graph, config), thread_of(config)
     if in_view:
         seen = messages_in_view((yield from state_of(graph, config)).values)
         return (yield from blocking(lambda: _hits_in_view(seen, query)))
@@ -272,6 +282,6 @@ def _hits_in_view(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]
 
 def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:
     """Return, as text, the archived messages of a thread that match a query, or a sentence if none does."""
-    dependencies = dependencies_of(graph)
+    dependencies = dependencies_of(graph, config)
     counter = dependencies.counter_for(dependencies.facts.name)
     return (yield from recalled(dependencies.records, thread_of(config), Wanted(query=query, **wanted), counter))

@@ -70,7 +70,7 @@ def previewed_thread(
     """Return what a compaction of a thread would do, with its own settings, another preset or changed settings."""
     state = yield from state_of(graph, config)
     # on a worker thread: counting the tokens of a long conversation would block an event loop
-    return (yield from blocking(lambda: _previewed(dependencies_of(graph), state.values, preset, settings)))
+    return (yield from blocking(lambda: _previewed(dependencies_of(graph, config), state.values, preset, settings)))
 
 
 def _previewed(

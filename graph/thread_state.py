@@ -27,17 +27,17 @@ AS_NODE = "commit"
 """Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
 
 
-def settled(graph: Graph) -> Effects[Dependencies]:
+def settled(graph: Graph, config: RunnableConfig) -> Effects[Dependencies]:
     """Return the graph's dependencies after their blocking set-up, such as loading the tokenizer, is done."""
-    dependencies = dependencies_of(graph)
+    dependencies = dependencies_of(graph, config)
     if dependencies.due:
         yield from blocking(dependencies.settle)
     return dependencies
 
 
-def records_of(graph: Graph) -> CompactionRecords:
+def records_of(graph: Graph, config: RunnableConfig | None = None) -> CompactionRecords:
     """Return snapshots, ledger and archive of a graph made by this package; raise `TypeError` for another graph."""
-    return dependencies_of(graph).records
+    return dependencies_of(graph, config).records
 
 
 def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
@@ -90,7 +90,7 @@ def state_of(graph: Graph, config: RunnableConfig, *, subgraphs: bool = False) -
     state = yield from either(
         lambda: graph.get_state(config, subgraphs=subgraphs), lambda: graph.aget_state(config, subgraphs=subgraphs)
     )
-    values = own_names(state.values, dependencies_of(graph).channel)
+    values = own_names(state.values, dependencies_of(graph, config).channel)
     if "compaction_view" in values:
         values["compaction_view"] = read_view(values["compaction_view"])
     return state._replace(values=values)
@@ -117,7 +117,7 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, end
     of a node without such a function, which would be called with an unusual state, and what is due next is dropped.
     """
     node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph) if ends else None
-    update = named(update, dependencies_of(graph).channel)
+    update = named(update, dependencies_of(graph, config).channel)
     steps = [[StateUpdate(update, node)]]
     if node is None and ends and (passing := _node_without_choice(graph)):
         steps = [[StateUpdate(update, passing)], [StateUpdate(None, END)]]
@@ -148,7 +148,7 @@ def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: 
     """Compact a thread now and return its new state; raise `CompactionError` if something of it waits."""
     check_no_work(waiting_nodes((yield from state_of(graph, config, subgraphs=True))))
     asked = {"messages": [], REQUEST: {"focus": focus, "full": full, "abandon": True}}
-    wish = named(asked, dependencies_of(graph).channel)
+    wish = named(asked, dependencies_of(graph, config).channel)
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
     return cast("dict[str, Any]", result)
 

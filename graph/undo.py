@@ -62,7 +62,7 @@ def released(graph: Graph, config: RunnableConfig) -> Effects[None]:
 def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Effects[Undone]:
     """Undo a compaction of a thread at rest, by default the last one, and all that were built on it."""
     state = yield from at_rest(graph, config)
-    records, head = records_of(graph), (state.values.get("compaction") or {}).get("head")
+    records, head = records_of(graph, config), (state.values.get("compaction") or {}).get("head")
     thread = thread_of(config)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=compaction_id))
     undo = undoing(before, conversation(state.values), state.values.get("compaction_view"))
@@ -82,7 +82,7 @@ def _changed(
 ) -> Effects[Undone]:
     """Write an undo or a redo into the state, and into the ledger."""
     values, place = state.values, state.config.get("configurable", {}).get("checkpoint_id")
-    dependencies, compaction = (yield from settled(graph)), values.get("compaction") or {}
+    dependencies, compaction = (yield from settled(graph, config)), values.get("compaction") or {}
     records, thread, now = dependencies.records, thread_of(config), dependencies.now()
     meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
@@ -117,7 +117,7 @@ def branched(
 ) -> Effects[RunnableConfig]:
     """Create a thread with the messages that a compaction of this thread began with; return its config."""
     old = yield from state_of(graph, config)
-    records = records_of(graph)
+    records = records_of(graph, config)
     began = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))
     new = RunnableConfig(configurable={"thread_id": thread_id or str(uuid4())})
     there = yield from state_of(graph, new)

@@ -182,6 +182,8 @@ class CompactionChannel(TypedDict, total=False):
     """The beginning of the user's first input."""
     pins: list[str]
     """Ids of messages that are kept verbatim."""
+    erasing: str | None
+    """Id of a message that `CompactionThread.erase` has not erased everywhere yet."""
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:

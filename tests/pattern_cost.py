@@ -12,8 +12,8 @@ A repeat whose text is scanned at most once whatever the number of starts counts
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from re import _constants as const  # type: ignore[attr-defined] # the parser of `re` has no public name
-from re import _parser as parser  # type: ignore[attr-defined] # see above
+from re import _constants as const  # the parser of `re` has no public name
+from re import _parser as parser
 from typing import Any, NamedTuple
 
 ALPHABET = frozenset(map(chr, range(128))) | frozenset(

@@ -67,7 +67,7 @@ def test_an_agent_of_a_guide_keeps_a_long_conversation(block: str, model: Script
     asked = [request for request in model.received if "record of a conversation" not in request[0].text]
     assert len(asked) == len(NEEDLES)
     for request in asked:
-        check_request(request)  # type: ignore[arg-type] # any messages
+        check_request(request)
         assert count_tokens_approximately(request) <= WINDOW
     lost = [needle for needle in NEEDLES if needle not in texts(asked[-1])]
     assert len(lost) <= (0 if re.search(r"summarizer=|Middleware", block) else 2), (

@@ -182,7 +182,7 @@ def test_the_package_gives_its_names_and_version() -> None:
     for name in set(package.__all__) - {"__version__"}:
         assert getattr(package, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'create_agent'"):
-        _ = package.create_agent  # type: ignore[attr-defined]  # that it does not exist is the point
+        _ = package.create_agent  # that it does not exist is the point
 
 
 def test_importing_the_package_imports_no_dependency() -> None:

@@ -132,7 +132,7 @@ def put_and_get() -> tuple[Walk, Walk]:
                 checkpoint: Any = empty_checkpoint() | {"channel_values": {"messages": list(messages)}}
                 checkpoint["channel_versions"] = {"messages": turn}
                 with walking() as put:
-                    config = saver.put(config, checkpoint, {}, {"messages": turn})  # type: ignore[arg-type]  # as `put` takes it
+                    config = saver.put(config, checkpoint, {}, {"messages": turn})
                 messages.append(HumanMessage("and more", id=f"more-{turn}"))
         with SQLAlchemySaver.from_url(url) as saver, walking() as get:
             saver.get_tuple(config)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.requirements.table import PAGE, page
 from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE, size_rows, with_settings
 
 
@@ -42,6 +43,7 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 
 def main() -> None:
     """Write all pages."""
+    PAGE.write_text(page(), encoding="utf-8")
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:
             continue

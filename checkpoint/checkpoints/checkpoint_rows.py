@@ -7,7 +7,7 @@ highest number, whatever its id: so a clock that is set back cannot make a new c
 checkpoint.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,14 +15,18 @@ import ormsgpack
 import sqlalchemy as sa
 
 from ..db import tables
+from ..db.columns import ident, ident_text
 from ..db.row_codec import expect_types, intact
-from ..db.statements import chunks, insert_new
-from ..db.thread_row import Thread, note
+from ..db.statements import chunks, new_insert
+from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..errors import RowError
+from ..messages import references
+from ..messages.references import References
 from . import pending_writes
 from .pending_writes import Write
 
-_OPTION = ormsgpack.OPT_NON_STR_KEYS
+_OPTION = ormsgpack.OPT_NON_STR_KEYS | ormsgpack.OPT_REPLACE_SURROGATES
 _checkpoint, _write = tables.checkpoint.c, tables.write.c
 
 
@@ -30,9 +34,9 @@ _checkpoint, _write = tables.checkpoint.c, tables.write.c
 class CheckpointRow:
     """A checkpoint as the database holds it.
 
-    `values` holds the encoded values by channel. `metadata` and `rest` hold (type, bytes) as the serializer wrote
-    them; `rest` holds the keys of a checkpoint that this version of the package does not know. `metadata_hashes`
-    holds the hashes by which filters find the row; None if there are none.
+    `values` holds the encoded values by channel. `metadata` and `rest` are encoded too; `rest` holds the keys of a
+    checkpoint that this version of the package does not know. `metadata_hashes` holds the hashes by which filters
+    find the row; None if there are none.
     """
 
     namespace: str
@@ -41,14 +45,15 @@ class CheckpointRow:
     parent: str | None
     run: str | None
     metadata_hashes: str | None = None
+    references: References
     v: int
     ts: str
     versions: dict[str, Any]
     seen: dict[str, dict[str, Any]]
     updated: list[str] | None
-    values: dict[str, Any]
-    metadata: tuple[str, bytes]
-    rest: tuple[str, bytes] | None
+    values: dict[str, list[Any]]
+    metadata: list[Any]
+    rest: list[Any] | None
 
     @property
     def row(self) -> str:
@@ -60,82 +65,111 @@ class CheckpointRow:
         """The checkpoint's namespace and id."""
         return self.namespace, self.id
 
-    def encode(self, thread: Thread) -> bytes:
-        """Encode the row's body. Decoding it raises `RowError` if the row's number, parent or run was changed."""
+    def columns(self, thread: Thread) -> dict[str, Any]:
+        """Return the row as the database holds it.
+
+        Decoding its body raises `RowError` if the row's number, parent, run or references were changed.
+        """
         content = [
             *(self.v, self.ts, self.versions, self.seen, self.updated),
             *(self.values, self.metadata, self.rest),
         ]
         data = ormsgpack.packb(content, option=_OPTION)
-        bound = bound_columns(self.number, self.parent, self.run, self.metadata_hashes)
-        return thread.codec.encode(self.row, data, bound=bound)
+        refs = self.references.encode()
+        bound = bound_columns(self.number, self.parent, self.run, self.metadata_hashes, refs)
+        return {
+            "thread": thread.id,
+            "namespace": self.namespace,
+            "number": self.number,
+            "id": ident(self.id),
+            "parent": None if self.parent is None else ident(self.parent),
+            "run": None if self.run is None else ident(self.run),
+            "metadata_hashes": self.metadata_hashes,
+            "refs": refs,
+            "body": thread.codec.encode(self.row, data, bound=bound),
+        }
 
     @classmethod
-    def decode(cls, thread: Thread, row: Mapping[Any, Any]) -> Self:
-        """Read a database row; raise `RowError`, naming the row, if the row is damaged."""
-        name = row_name(row["namespace"], row["id"])
-        with intact(thread.codec.describe(name)):
-            bound = bound_columns(row["number"], row["parent"], row["run"], row["metadata_hashes"])
-            content = thread.codec.unpack(name, bytes(row["body"]), bound=bound)
+    def decode(cls, thread: Thread, row: Sequence[Any]) -> Self:
+        """Read a row of `COLUMNS`; raise `RowError`, naming the row, if the row is damaged."""
+        namespace, number, name, parent, run, metadata_hashes, refs, body = plain_columns(row)
+        described = row_name(namespace, name)
+        with intact(thread.codec.describe(described)):
+            bound = bound_columns(number, parent, run, metadata_hashes, refs)
+            content = thread.codec.unpack(described, body, bound=bound)
             v, ts, versions, seen, updated, values, metadata, rest = content
-            expect_types((v, int), (ts, str), (versions, dict), (seen, dict), (values, dict))
+            expect_types((v, int), (ts, str), (versions, dict), (seen, dict), (values, dict), (metadata, list))
             expect_types(*((versions_seen, dict) for versions_seen in seen.values()))
+            expect_types(*((one, list) for one in (*values.values(), *(() if rest is None else (rest,)))))
+            if not metadata:
+                raise ValueError("there is no metadata")
             return cls(
-                **{key: row[key] for key in COLUMN_NAMES if key != "body"},
+                namespace=namespace,
+                number=number,
+                id=name,
+                parent=parent,
+                run=run,
+                metadata_hashes=metadata_hashes,
+                references=references.decode(refs, thread.codec.describe(described)),
                 v=v,
                 ts=ts,
                 versions=versions,
                 seen=seen,
                 updated=updated if updated is None else list(updated),
                 values=values,
-                metadata=_typed(metadata),
-                rest=rest and _typed(rest),
+                metadata=metadata,
+                rest=rest,
             )
 
 
-def newest_id(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
+def plain_columns(row: Sequence[Any]) -> tuple[str, int, str, str | None, str | None, str | None, bytes, bytes]:
+    """Return a row of `COLUMNS` as Python's types, whatever types the driver returns."""
+    namespace, number, name, parent, run, metadata_hashes, refs, body = row
+    namespace = namespace.decode() if isinstance(namespace, bytes) else namespace
+    parent = None if parent is None else ident_text(bytes(parent))
+    run = None if run is None else ident_text(bytes(run))
+    return namespace, number, ident_text(bytes(name)), parent, run, metadata_hashes, bytes(refs), bytes(body)
+
+
+def newest_id(transaction: Transaction, thread: Thread, namespace: str) -> str | None:
     """Return the id of a namespace's newest checkpoint, or None if the namespace has no checkpoint."""
-    if (known := thread.known.newest.get(namespace)) is not None or not thread.next_checkpoint:
-        return known
-    found: str | None = conn.execute(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
-    return found
+    found = transaction.run(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).fetchone()
+    return None if found is None else ident_text(bytes(found[0]))
 
 
-def number(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
+def number(transaction: Transaction, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
     """Return a checkpoint's number, or None if the checkpoint does not exist."""
-    where = {"thread": thread.id, "namespace": namespace, "id": checkpoint_id}
-    found: int | None = conn.execute(_NUMBER, where).scalar_one_or_none()
-    return found
+    where = {"thread": thread.id, "namespace": namespace, "id": ident(checkpoint_id)}
+    found = transaction.run(_NUMBER, where).fetchone()
+    return None if found is None else found[0]
 
 
-def find(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> CheckpointRow | None:
+def find(transaction: Transaction, thread: Thread, namespace: str, checkpoint_id: str | None) -> CheckpointRow | None:
     """Return the checkpoint with this id, or the newest if the id is None; return None if it does not exist."""
-    where = {"thread": thread.id, "namespace": namespace}
-    query = _BY_ID if checkpoint_id else _NEWEST
-    row = conn.execute(query, {**where, "id": checkpoint_id} if checkpoint_id else where).mappings().one_or_none()
+    where: dict[str, Any] = {"thread": thread.id, "namespace": namespace}
+    if checkpoint_id:
+        where["id"] = ident(checkpoint_id)
+    row = transaction.run(_BY_ID if checkpoint_id else _NEWEST, where).fetchone()
     return None if row is None else CheckpointRow.decode(thread, row)
 
 
-def up_to(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
+def up_to(transaction: Transaction, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
     """Return the checkpoint with the id `last` and older ones, newest first, at most `size` in all.
 
     Return an empty list if the checkpoint with the id `last` does not exist any more.
     """
-    end = number(conn, thread, namespace, last)
-    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
-    query = query.where(_checkpoint.number <= (-1 if end is None else end)).order_by(_checkpoint.number.desc())
-    return [CheckpointRow.decode(thread, row) for row in conn.execute(query.limit(size)).mappings()]
+    end = number(transaction, thread, namespace, last)
+    where = {"thread": thread.id, "namespace": namespace, "end": -1 if end is None else end, "size": size}
+    return [CheckpointRow.decode(thread, row) for row in transaction.run(_UP_TO, where).fetchall()]
 
 
-def all_of(conn: sa.Connection, thread: Thread) -> Iterator[CheckpointRow]:
-    """Yield every checkpoint of a thread, oldest first within its namespace."""
-    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
-    for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
-        yield CheckpointRow.decode(thread, row)
+def all_of(transaction: Transaction, thread: Thread) -> list[CheckpointRow]:
+    """Return every checkpoint of a thread, oldest first within its namespace."""
+    return [CheckpointRow.decode(thread, row) for row in transaction.run(_ALL, {"thread": thread.id}).fetchall()]
 
 
 def written(
-    conn: sa.Connection, thread: Thread, rows: Iterable[CheckpointRow]
+    transaction: Transaction, thread: Thread, rows: Iterable[CheckpointRow]
 ) -> dict[tuple[str, str], Sequence[Write]]:
     """Return the pending writes of checkpoints by namespace and id, in the order in which LangGraph applies them."""
     by_namespace: dict[str, list[str]] = {}
@@ -143,36 +177,39 @@ def written(
         by_namespace.setdefault(one.namespace, []).append(one.id)
     found: dict[tuple[str, str], Sequence[Write]] = {}
     for namespace, ids in by_namespace.items():
-        writes = pending_writes.of(conn, thread, namespace, ids)
+        writes = pending_writes.of(transaction, thread, namespace, ids)
         found.update(((namespace, checkpoint_id), writes.get(checkpoint_id, ())) for checkpoint_id in ids)
     return found
 
 
-def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
+def put(transaction: Transaction, thread: Thread, new: CheckpointRow) -> bool:
     """Insert a checkpoint, or replace the one with the same id, which keeps its number; return whether it is new."""
-    key = {"thread": thread.id, "namespace": new.namespace, "id": new.id}
-    if insert_new(conn, tables.checkpoint, {**key, "number": new.number, **_changeable(thread, new)}):
-        note(thread.known.newest, new.namespace, new.id)
+    columns = new.columns(thread)
+    if transaction.run(new_insert(transaction.dialect.name, tables.checkpoint), columns).rowcount > 0:
         return True
-    _replace(conn, thread, replace(new, number=conn.execute(_NUMBER, key).scalar_one()))
+    [held] = transaction.run(_NUMBER, columns).fetchone()
+    _replace(transaction, thread, replace(new, number=held))
     return False
 
 
-def change_all(conn: sa.Connection, thread: Thread, change: Callable[[CheckpointRow], CheckpointRow | None]) -> None:
+def change_all(
+    transaction: Transaction, thread: Thread, change: Callable[[CheckpointRow], CheckpointRow | None]
+) -> None:
     """Replace each checkpoint by the result of `change`.
 
     If the result is None, delete the checkpoint and its pending writes.
     """
-    gone: dict[str, list[CheckpointRow]] = {}
-    for one in list(all_of(conn, thread)):
+    gone: list[CheckpointRow] = []
+    for one in all_of(transaction, thread):
         new = change(one)
         if new is None:
-            gone.setdefault(one.namespace, []).append(one)
+            gone.append(one)
         elif new != one:
-            _replace(conn, thread, new)
-    for namespace, rows in gone.items():
-        for chunk in chunks(rows):
-            _delete(conn, thread, namespace, chunk)
+            _replace(transaction, thread, new)
+    rows = [one.columns(thread) for one in gone]
+    for chunk in chunks(rows):
+        transaction.run_many(_DELETE, chunk)
+        transaction.run_many(_DELETE_WRITES, chunk)
 
 
 def follow_parents(
@@ -203,40 +240,40 @@ def full_row_name(thread: Thread, namespace: str, checkpoint_id: str) -> str:
     return f"{row_name(namespace, checkpoint_id)} of thread {thread.thread_id!r}"
 
 
-def bound_columns(number: int, parent: str | None, run: str | None, metadata_hashes: str | None) -> str:
+def bound_columns(number: int, parent: str | None, run: str | None, metadata_hashes: str | None, refs: bytes) -> str:
     """Return the columns to which `RowCodec` binds a checkpoint's body: it decodes only while these are unchanged."""
-    return f"{number} {parent} {run}{'' if metadata_hashes is None else f' {metadata_hashes}'}"
+    return f"{number} {parent} {run} {metadata_hashes} {refs.hex()}"
 
 
-def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[CheckpointRow]) -> None:
-    ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
-    conn.execute(sa.delete(tables.checkpoint).where(ours, _checkpoint.number.in_([one.number for one in gone])))
-    theirs = sa.and_(_write.thread == thread.id, _write.namespace == namespace)
-    conn.execute(sa.delete(tables.write).where(theirs, _write.checkpoint.in_([one.id for one in gone])))
+def _replace(transaction: Transaction, thread: Thread, row: CheckpointRow) -> None:
+    transaction.run(_UPDATE, {f"new_{name}": value for name, value in row.columns(thread).items()})
 
 
-def _replace(conn: sa.Connection, thread: Thread, row: CheckpointRow) -> None:
-    ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == row.namespace)
-    mine = sa.and_(ours, _checkpoint.number == row.number)
-    conn.execute(sa.update(tables.checkpoint).where(mine).values(_changeable(thread, row)))
-
-
-def _changeable(thread: Thread, row: CheckpointRow) -> dict[str, Any]:
-    """Return the columns that are not the checkpoint's key."""
-    named = {"parent": row.parent, "run": row.run, "metadata_hashes": row.metadata_hashes}
-    return {**named, "body": row.encode(thread)}
-
-
-def _typed(value: Any) -> tuple[str, bytes]:
-    kind, data = value
-    expect_types((kind, str), (data, bytes))
-    return kind, data
-
-
-COLUMN_NAMES = ("namespace", "number", "id", "parent", "run", "metadata_hashes", "body")
-_COLUMNS = tuple(_checkpoint[name] for name in COLUMN_NAMES)
-_OURS = sa.and_(_checkpoint.thread == sa.bindparam("thread"), _checkpoint.namespace == sa.bindparam("namespace"))
-_BY_ID = sa.select(*_COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
+COLUMNS = tuple(
+    _checkpoint[name] for name in ("namespace", "number", "id", "parent", "run", "metadata_hashes", "refs", "body")
+)
+_MINE = _checkpoint.thread == sa.bindparam("thread")
+_OURS = sa.and_(_MINE, _checkpoint.namespace == sa.bindparam("namespace"))
+_BY_ID = sa.select(*COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NUMBER = sa.select(_checkpoint.number).where(_OURS, _checkpoint.id == sa.bindparam("id"))
-_NEWEST = sa.select(*_COLUMNS).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
-_NEWEST_ID = sa.select(_checkpoint.id).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
+_NEWEST = sa.select(*COLUMNS).where(_OURS).order_by(_checkpoint.number.desc()).limit(sa.literal_column("1"))
+_NEWEST_ID = _NEWEST.with_only_columns(_checkpoint.id)
+_UP_TO = (
+    sa.select(*COLUMNS)
+    .where(_OURS, _checkpoint.number <= sa.bindparam("end"))
+    .order_by(_checkpoint.number.desc())
+    .limit(sa.bindparam("size", type_=sa.BigInteger()))
+)
+_ALL = sa.select(*COLUMNS).where(_MINE).order_by(_checkpoint.namespace, _checkpoint.number)
+_DELETE = sa.delete(tables.checkpoint).where(_OURS, _checkpoint.number == sa.bindparam("number"))
+_DELETE_WRITES = sa.delete(tables.write).where(
+    _write.thread == sa.bindparam("thread"),
+    _write.namespace == sa.bindparam("namespace"),
+    _write.checkpoint == sa.bindparam("id"),
+)
+_CHANGED = ("parent", "run", "metadata_hashes", "refs", "body")
+_UPDATE = (
+    sa.update(tables.checkpoint)
+    .where(*(_checkpoint[name] == sa.bindparam(f"new_{name}") for name in ("thread", "namespace", "number")))
+    .values({name: sa.bindparam(f"new_{name}") for name in _CHANGED})
+)

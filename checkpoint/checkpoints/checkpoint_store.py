@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from itertools import groupby, islice
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -25,27 +25,39 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from ..db.columns import checked_key
+from ..db.connections import READS
 from ..db.database import Database
-from ..db.thread_row import Thread, check_lease, note
+from ..db.thread_row import Thread, Threads, check_lease, note
+from ..db.transaction import Transaction
 from ..errors import CheckpointError
+from ..messages import items, references
 from ..messages.decode import ValueDecoder
 from ..messages.encode import ValueEncoder
-from ..messages.group_commit import GroupCommit
-from ..messages.message_store import MessageStore
-from ..messages.write_cache import GenerationKey, WriteCache
+from ..messages.sequence_runs import expand, runs_of
 from ..telemetry import database_call
 from . import checkpoint_rows, delta_history, pending_writes, state_at_once
 from .checkpoint_rows import CheckpointRow
-from .listing import Key, Listing, Page, at, larger, written
+from .listing import Listing, Page, Place
 from .metadata_hashes import hashes_of
-from .pending_writes import Write
-from .state_at_once import StateRows
+from .pending_writes import TaskWrites, Write
 from .write_guards import ErasureGuard, refuse_fork, run_of
+from .writer import Change, Writer
 
 T = TypeVar("T")
-_FIRST_PAGE, _LARGEST_PAGE = 16, 128
+_FIRST_PAGE, _LARGEST_PAGE, _LARGEST_EMPTY = 16, 128, 4_096
+_NAMESPACE_BYTES = 2048
 _Shared = dict[int, dict[int, BaseMessage]]
 _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
+
+
+class _Found(NamedTuple):
+    """A checkpoint as it was read: its rows, and the data of the items to which they refer."""
+
+    thread: Thread
+    row: CheckpointRow
+    writes: Sequence[Write]
+    data: Mapping[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +65,10 @@ class CheckpointStore:
     """The checkpoints of one database. Every method can be called from any OS thread."""
 
     database: Database
-    store: MessageStore
-    cache: WriteCache
-    group_commit: GroupCommit
+    threads: Threads
+    writer: Writer
     erasures: ErasureGuard
     on_conflict: Literal["fork", "raise"]
-    now: Callable[[], float]
 
     @database_call("checkpoint.get")
     def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
@@ -66,37 +76,65 @@ class CheckpointStore:
 
         Return None if there is no such checkpoint. Raise `RowError`, naming the row, if a row is missing or damaged.
         """
-        thread_id, namespace = thread_and_namespace(config)
-        wanted = get_checkpoint_id(config)
-
-        def work(conn: sa.Connection) -> CheckpointTuple | None:
-            thread = self.store.find(conn, thread_id, lock=False)
-            self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
-            row = None if thread is None else checkpoint_rows.find(conn, thread, namespace, wanted)
-            return None if thread is None or row is None else self._built(serde, conn, thread, row)
-
-        def at_once() -> CheckpointTuple | None:
-            with self.database.single_statements() as conn:
-                found = state_at_once.read(conn, thread_id, namespace, wanted)
-                if found is None:
-                    self.erasures.note_run_start(config, thread_id, None)
-                    self.group_commit.remembered.keep_absent(thread_id)
-                    return None
-                thread = self.store.threads.from_row(conn, found.thread)
-                self.erasures.note_run_start(config, thread_id, thread.id)
-                if found.checkpoint is None:
-                    return None
-                row = CheckpointRow.decode(thread, found.checkpoint)
-                if wanted is None:
-                    note(thread.known.newest, namespace, row.id)
-                built = self._built(serde, conn, thread, row, found)
-                self.group_commit.remembered.keep(thread)
-                return built
-
+        found: _Found | None
         if self.database.can_read_at_once:
-            with suppress(CheckpointError):  # `work` reads the rows again, and raises its error
-                return at_once()
-        return self.database.run_read(work)
+            with suppress(CheckpointError):  # a transaction reads the rows again, and raises its error
+                found = self._read_at_once(config)
+                return None if found is None else self._built(serde, config, found)
+        read = partial(self._read, config)
+        found = self.database.retry(lambda: self.database.run(READS, read))
+        return None if found is None else self._built(serde, config, found)
+
+    def _read(self, config: RunnableConfig, transaction: Transaction) -> _Found | None:
+        thread_id, namespace = thread_and_namespace(config)
+        thread = self.threads.find(transaction, thread_id, lock=False)
+        self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
+        if thread is None:
+            return None
+        row = checkpoint_rows.find(transaction, thread, namespace, get_checkpoint_id(config))
+        if row is None:
+            return None
+        writes = pending_writes.of(transaction, thread, namespace, [row.id]).get(row.id, [])
+        data = items.fetch(transaction, thread, _references(row, writes))
+        return _Found(thread, row, writes, data)
+
+    def _read_at_once(self, config: RunnableConfig) -> _Found | None:
+        thread_id, namespace = thread_and_namespace(config)
+        known = self.threads.known.get(thread_id)
+        # in a run a put follows, which has to know the thread's items
+        stamp = None if run_of(config) is None else (known.stamp if known and known.seqs is not None else 0)
+        with self.database.single_statements() as conn:
+            transaction = Transaction(conn)
+            rows = state_at_once.read(transaction, thread_id, namespace, get_checkpoint_id(config), stamp)
+            if rows is None:
+                self.erasures.note_run_start(config, thread_id, None)
+                return None
+            thread = self.threads.from_row(rows.thread, thread_id)
+            self.erasures.note_run_start(config, thread_id, thread.id)
+            if rows.hashes is not None:
+                thread.seqs = items.hashes_of(rows.hashes)
+            if rows.checkpoint is None:
+                return None
+            row = CheckpointRow.decode(thread, rows.checkpoint)
+            writes = pending_writes.from_rows(thread, namespace, rows.writes).get(row.id, [])
+            data: dict[int, bytes] = {}
+            items.open_rows(thread.codec, rows.items, data)
+            return _Found(thread, row, writes, items.fetch(transaction, thread, _references(row, writes), data))
+
+    def _built(self, serde: SerializerProtocol, config: RunnableConfig, found: _Found) -> CheckpointTuple:
+        """Build a checkpoint, and note what is known of its thread for the next put."""
+        thread, row = found.thread, found.row
+        decoder = ValueDecoder(thread, serde, found.data)
+        described = thread.codec.describe(row.row)
+        # before anybody gets the messages, and can change them
+        for channel, encoded in row.values.items():
+            if (stored := decoder.stored_list(encoded, described)) is not None:
+                note(thread.lists, (row.namespace, channel), stored)
+        built = _tuple(decoder, row, found.writes)
+        if get_checkpoint_id(config) is None:
+            note(thread.newest, row.namespace, row.id)
+        self.threads.known.keep(thread)
+        return built
 
     @database_call("checkpoint.put")
     def put(
@@ -105,41 +143,46 @@ class CheckpointStore:
         """Store a checkpoint and return its config; see `SQLAlchemySaver.put`."""
         thread_id, namespace = thread_and_namespace(config)
         parent, run = get_checkpoint_id(config), run_of(config)
-        encoder = ValueEncoder(serde, self.cache, thread_id)
-        values = {channel: encoder.plan(value) for channel, value in checkpoint["channel_values"].items()}
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
-        all_about, is_usual = {**about}, isinstance(serde, JsonPlusSerializer)
-        run_id = about.pop("run_id") if isinstance(about.get("run_id"), str) and about["run_id"] else None
-        described = serde.dumps_typed(about)
-        unknown = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
-        rest = serde.dumps_typed(unknown) if unknown else None
+        rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
+        is_usual = isinstance(serde, JsonPlusSerializer)
+        run_id = about["run_id"] if isinstance(about.get("run_id"), str) and about["run_id"] else None
+        told = about if run_id is None else {key: value for key, value in about.items() if key != "run_id"}
+        can_conflict = self.on_conflict == "raise" and about.get("source") in {"input", "loop"}
 
-        def work(conn: sa.Connection, thread: Thread) -> GenerationKey:
-            check_lease(thread, self.now())
-            self.erasures.check(conn, thread, run, (namespace, parent) if parent else None)
-            if self.on_conflict == "raise":
-                refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
+        def work(change: Change) -> None:
+            thread, batch = change.thread, change.batch
+            check_lease(thread, self.threads.now())
+            self.erasures.check(change.reading, thread, run, (namespace, parent) if parent else None)
+            if can_conflict:
+                newest = change.newest.get(namespace) or thread.newest.get(namespace)
+                refuse_fork(change.reading, thread, (namespace, checkpoint["id"]), parent, newest)
+            encoder = ValueEncoder(batch, serde, namespace)
+            values = {
+                channel: encoder.encode(value, channel) for channel, value in checkpoint["channel_values"].items()
+            }
+            described = encoder.encode(told)
+            others = encoder.encode(rest) if rest else None
             row = CheckpointRow(
                 namespace=namespace,
-                number=thread.next_checkpoint,
+                number=batch.next_checkpoint,
                 id=checkpoint["id"],
                 parent=parent,
                 run=run_id,
-                metadata_hashes=hashes_of(thread.codec, all_about) if is_usual else None,
+                metadata_hashes=hashes_of(thread.codec, about) if is_usual else None,
+                references=encoder.references(),
                 v=checkpoint["v"],
                 ts=checkpoint["ts"],
                 versions=checkpoint["channel_versions"],
                 seen=checkpoint["versions_seen"],
                 updated=checkpoint.get("updated_channels"),
-                values=encoder.write(conn, thread, self.store, values),
+                values=values,
                 metadata=described,
-                rest=rest,
+                rest=others,
             )
-            if checkpoint_rows.put(conn, thread, row):
-                thread.next_checkpoint += 1
-            return thread.generation_key
+            change.add_checkpoint(row)
 
-        self._commit(encoder, run, work)
+        self.erasures.note_run_write(run, thread_id, self.writer.run(thread_id, work))
         return config_of(thread_id, namespace, checkpoint["id"])
 
     @database_call("checkpoint.put_writes")
@@ -154,26 +197,24 @@ class CheckpointStore:
         """Store a task's pending writes; see `SQLAlchemySaver.put_writes`."""
         thread_id, namespace = thread_and_namespace(config)
         checkpoint_id, run = _configurable(config)["checkpoint_id"], run_of(config)
-        encoder = ValueEncoder(serde, self.cache, thread_id)
-        planned = [
-            (WRITES_IDX_MAP.get(channel, index), channel, encoder.plan(value))
-            for index, (channel, value) in enumerate(writes)
-        ]
+        place = namespace, checkpoint_id
 
-        def work(conn: sa.Connection, thread: Thread) -> GenerationKey:
-            check_lease(thread, self.now())
-            self.erasures.check(conn, thread, run, (namespace, checkpoint_id))
-            encoded = encoder.write(conn, thread, self.store, [value for _, _, value in planned])
+        def work(change: Change) -> None:
+            check_lease(change.thread, self.threads.now())
+            self.erasures.check(change.reading, change.thread, run, place)
+            encoder = ValueEncoder(change.batch, serde, namespace)
             row = pending_writes.row_name(namespace, checkpoint_id, task_id)
+            encoded = [encoder.encode(value) for _, value in writes]
+            refs = encoder.references()
             new = [
-                Write(task_path, task_id, index, channel, value, row)
-                for (index, channel, _), value in zip(planned, encoded, strict=True)
+                Write(task_path, task_id, WRITES_IDX_MAP.get(channel, index), channel, value, row, refs)
+                for (index, (channel, _)), value in zip(enumerate(writes), encoded, strict=True)
             ]
-            pending_writes.put(conn, thread, (namespace, checkpoint_id), task_id, new)
-            return thread.generation_key
+            change.writes.append(TaskWrites(place, task_id, new, refs))
 
-        if planned:  # in a run, the checkpoint after a task mostly follows what the task wrote
-            self._commit(encoder, run, work, waits=run is not None)
+        if writes:  # in a run, the checkpoint after a task mostly follows what the task wrote
+            key = self.writer.run(thread_id, work, waits=run is not None)
+            self.erasures.note_run_write(run, thread_id, key)
 
     @database_call("checkpoint.delta_history")
     def delta_history(
@@ -183,13 +224,13 @@ class CheckpointStore:
         thread_id, namespace = thread_and_namespace(config)
         wanted = get_checkpoint_id(config)
 
-        def work(conn: sa.Connection) -> Mapping[str, DeltaChannelHistory]:
-            thread = self.store.find(conn, thread_id, lock=False)
+        def work(transaction: Transaction) -> Mapping[str, DeltaChannelHistory]:
+            thread = self.threads.find(transaction, thread_id, lock=False)
             if thread is None:
                 return {channel: DeltaChannelHistory(writes=[]) for channel in channels}
-            return delta_history.history(ValueDecoder(conn, thread, self.store, serde), namespace, wanted, channels)
+            return delta_history.history(transaction, thread, serde, (namespace, wanted), channels)
 
-        return self.database.run_read(work) if channels else {}
+        return self.database.retry(lambda: self.database.run(READS, work)) if channels else {}
 
     def pages(
         self,
@@ -211,104 +252,62 @@ class CheckpointStore:
             before=get_checkpoint_id(before) if before else None,
             wanted=wanted,
         )
-        size = many = _FIRST_PAGE if limit is None else max(1, min(limit, _LARGEST_PAGE))
-        keys: list[Key] = []
+        size = _FIRST_PAGE if limit is None else max(1, min(limit, _LARGEST_PAGE))
         shared: _Shared = {}
-        last, left, more = None, limit, True
-        while (keys or more) and (left is None or left > 0):
-            read = partial(self._page, serde, listing=listing, found=(keys, more), last=last, many=many, size=size)
-            (keys, more), page = self._read_page(partial(read, limit=left, shared=shared), listing, at_once=not keys)
-            if not keys:
-                return
-            last = keys[:size][-1]
-            shared = {last.thread: shared.get(last.thread, {})}
-            keys, size, many = keys[size:], min(2 * size, _LARGEST_PAGE), many if keys[size:] else larger(many)
+        last: Place | None = None
+        left, is_last = limit, False
+        while not is_last and (left is None or left > 0):
+            read = partial(self._page, serde, listing, after=last, size=size, shared=shared)
+            found, (_, last, is_last, _) = self._run_read(read)
+            shared = dict(islice(reversed(shared.items()), 1))  # the next page can begin in the same thread
+            size = min(2 * size, _LARGEST_PAGE if found else _LARGEST_EMPTY)
+            page = found[:left]
             left = None if left is None else left - len(page)
             if page:
                 yield page
 
-    def _built(
-        self,
-        serde: SerializerProtocol,
-        conn: sa.Connection,
-        thread: Thread,
-        row: CheckpointRow,
-        found: StateRows | None = None,
-    ) -> CheckpointTuple:
-        """Build a checkpoint, and remember its messages for the next put; rows in `found` are not read again."""
-        decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
-        if found is None:
-            by_id = pending_writes.of(conn, thread, row.namespace, [row.id])
-        else:
-            decoder.stored, decoder.stored_blobs = found.messages, found.blobs
-            by_id = pending_writes.from_rows(thread, row.namespace, found.writes)
-        [built] = _build(decoder, [row], {(thread.id, *row.key): by_id.get(row.id, ())})
-        for channel, encoded in row.values.items():
-            if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
-                messages = built.checkpoint["channel_values"][channel]
-                hashes = decoder.hashes_of(runs)
-                self.cache.remember_read(thread.thread_id, thread.generation_key, messages, runs, hashes)
-        return built
+    def _run_read(self, work: Callable[[Transaction, bool], T]) -> T:
+        """Run `work` in a reading transaction; on PostgreSQL first without one, which saves two round trips.
 
-    def _commit(
-        self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey], *, waits: bool = False
-    ) -> None:
-        """Call `work` in a transaction that other writers can share; after the commit, remember what was written.
-
-        The messages of the put are cached for the next put. `ErasureGuard` remembers the key of the thread's row, to
-        refuse later writes of the same run if the thread is erased meanwhile.
+        Items can then be deleted between two statements: if one is missed, a transaction begins again.
         """
-        key = self.group_commit.run(encoder.thread_id, work, waits=waits)
-        encoder.remember_committed(key)
-        self.erasures.note_run_write(run, encoder.thread_id, key[0])
-
-    def _read_page(self, read: Callable[..., T], listing: Listing, *, at_once: bool) -> T:
-        """Read a page by `_page`, by a single statement where that is possible."""
-        if at_once and self.database.can_read_at_once and not listing.compares_hashes(self.store.threads):
+        if self.database.can_read_at_once:
             with suppress(CheckpointError), self.database.single_statements() as conn:
-                return read(conn, at_once=True)
-        return self.database.run_read(read)
+                return work(Transaction(conn), True)
+        return self.database.retry(lambda: self.database.run(READS, lambda transaction: work(transaction, False)))
 
     def _page(
         self,
         serde: SerializerProtocol,
-        conn: sa.Connection,
-        *,
         listing: Listing,
-        found: tuple[list[Key], bool],
-        last: Key | None,
-        many: int,
+        transaction: Transaction,
+        with_writes: bool,
+        *,
+        after: Place | None,
         size: int,
-        limit: int | None,
         shared: _Shared,
-        at_once: bool = False,
-    ) -> tuple[tuple[list[Key], bool], list[CheckpointTuple]]:
-        """Return what was found, and the checkpoints of its first `size` keys.
+    ) -> tuple[list[CheckpointTuple], Page]:
+        """Return checkpoints with the wanted metadata, and the page of rows in which they were found.
 
-        `found` holds keys and whether there can be more; without a key, those behind `last` are read. `shared` holds
-        the messages that were read, by thread; checkpoints of a thread share them. `at_once` says that all rows of
-        the page may be read by one statement, of which nothing was found before.
+        `shared` holds the messages that were read, by thread; checkpoints of a thread share them.
         """
-        known: Page | None = None
-        if at_once:
-            keys, more, known = listing.page(conn, self.store.threads, last, size)
-            found = keys, more
-        elif not found[0]:
-            found = listing.keys(conn, self.store.threads, last, many)
-        groups = at(conn, self.store.threads, found[0][:size]) if known is None else known.groups
-        decoders = [
-            ValueDecoder(conn, thread, self.store, serde, shared.setdefault(thread.id, {})) for thread, _ in groups
-        ]
-        chosen = [
-            [row for row in rows if _matches(decoder, row, listing.wanted)]
-            for decoder, (_, rows) in zip(decoders, groups, strict=True)
-        ]
-        if known is None:
-            writes = written(conn, [(decoder.thread, rows) for decoder, rows in zip(decoders, chosen, strict=True)])
-        else:
-            writes = known.writes
-        page = [one for decoder, rows in zip(decoders, chosen, strict=True) for one in _build(decoder, rows, writes)]
-        return found, page[:limit]
+        page = listing.page(transaction, self.threads, after=after, size=size, with_writes=with_writes)
+        built: list[CheckpointTuple] = []
+        for _, group in groupby(page.rows, lambda one: one[0].id):
+            pairs = list(group)
+            thread, rows = pairs[0][0], [row for _, row in pairs]
+            messages = shared.setdefault(thread.id, {})
+            if page.writes is None:
+                writes = checkpoint_rows.written(transaction, thread, rows)
+            else:
+                writes = {row.key: page.writes[thread.id, *row.key] for row in rows}
+            refs = references.joined(_references(row, writes[row.key]) for row in rows)
+            items.check_runs(thread, refs.runs)
+            missing = refs._replace(runs=runs_of([seq for seq in expand(refs.runs) if seq not in messages]))
+            decoder = ValueDecoder(thread, serde, items.fetch(transaction, thread, missing), messages)
+            chosen = [row for row in rows if _matches(_metadata(decoder, row), listing.wanted)]
+            built += [_tuple(decoder, row, writes[row.key]) for row in chosen]
+        return built, page
 
 
 def next_version(current: Any) -> Any:
@@ -333,7 +332,10 @@ def next_version(current: Any) -> Any:
 def thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
     """Return (thread id, namespace) of a config; raise ValueError if the config names no thread."""
     named = _configurable(config)
-    return str(named["thread_id"]), named.get("checkpoint_ns") or ""
+    namespace: str = named.get("checkpoint_ns") or ""
+    if namespace:
+        checked_key(namespace, _NAMESPACE_BYTES)
+    return str(named["thread_id"]), namespace
 
 
 def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
@@ -342,27 +344,18 @@ def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableCon
 
 
 def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
-    found = config.get("configurable", {})
+    found: Mapping[str, Any] = config.get("configurable", {})
     if found.get("thread_id") is None:
         raise ValueError('a checkpointer needs a thread: pass config={"configurable": {"thread_id": "..."}}')
     return found
 
 
-def _build(
-    decoder: ValueDecoder, rows: Sequence[CheckpointRow], known: Mapping[tuple[int, str, str], Sequence[Write]]
-) -> list[CheckpointTuple]:
-    """Return checkpoints with their pending writes, given by thread, namespace and id, in LangGraph's form."""
-    writes = {row.key: known.get((decoder.thread.id, *row.key), ()) for row in rows}
-    describe = decoder.thread.codec.describe
-    for row in rows:
-        decoder.expect(describe(row.row), row.values.values())
-        for write in writes[row.key]:
-            decoder.expect(describe(write.row), [write.value])
-    decoder.fetch()
-    return [_tuple(decoder, row, writes[row.key]) for row in rows]
+def _references(row: CheckpointRow, writes: Sequence[Write]) -> references.References:
+    return references.joined([row.references, *(one.references for one in writes)]) if writes else row.references
 
 
 def _tuple(decoder: ValueDecoder, row: CheckpointRow, writes: Sequence[Write]) -> CheckpointTuple:
+    """Return a checkpoint with its pending writes in LangGraph's form."""
     thread_id, describe = decoder.thread.thread_id, decoder.thread.codec.describe
     name = describe(row.row)
     checkpoint = Checkpoint(
@@ -375,7 +368,7 @@ def _tuple(decoder: ValueDecoder, row: CheckpointRow, writes: Sequence[Write]) -
         updated_channels=row.updated,
     )
     if row.rest:
-        checkpoint.update(decoder.load(row.rest, name))
+        checkpoint.update(decoder.build_typed(row.rest, name))
     return CheckpointTuple(
         config_of(thread_id, row.namespace, row.id),
         checkpoint,
@@ -386,10 +379,9 @@ def _tuple(decoder: ValueDecoder, row: CheckpointRow, writes: Sequence[Write]) -
 
 
 def _metadata(decoder: ValueDecoder, row: CheckpointRow) -> CheckpointMetadata:
-    about: dict[str, Any] = decoder.load(row.metadata, decoder.thread.codec.describe(row.row))
+    about: dict[str, Any] = decoder.build_typed(row.metadata, decoder.thread.codec.describe(row.row))
     return cast("CheckpointMetadata", about if row.run is None else {**about, "run_id": row.run})
 
 
-def _matches(decoder: ValueDecoder, row: CheckpointRow, wanted: Mapping[str, Any]) -> bool:
-    about: Mapping[str, Any] = _metadata(decoder, row) if wanted else {}
-    return all(about.get(key) == value for key, value in wanted.items())
+def _matches(about: CheckpointMetadata, wanted: Mapping[str, Any]) -> bool:
+    return not wanted or all(about.get(key) == value for key, value in wanted.items())

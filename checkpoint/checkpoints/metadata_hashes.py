@@ -7,12 +7,14 @@ hash. If encrypted, the hashes are keyed by the thread, so the text does not tel
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
 from ..db.row_codec import RowCodec
 
 _HASH_BYTES = 3
+_KNOWN_ITEMS = 1_024  # most items are the same in all checkpoints of a run
 _CONTAINERS = (dict, list, tuple, set, frozenset, bytes)
 """Types of values that no text and no number equals, so items with such values need no hash."""
 
@@ -20,12 +22,15 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, bytes)
 def hashes_of(codec: RowCodec, metadata: Mapping[str, Any]) -> str | None:
     """Return the hashes of all items; None if an item has a value of a type that may equal texts or numbers."""
     found: list[str] = []
+    hash_of = _plain_hash if codec.hashes_are_plain else partial(_hash, codec)
     for key, value in metadata.items():
-        if (one := _hash(codec, key, value)) is not None:
-            found.append(one)
+        kind = type(value)
+        if kind is str or kind is int or isinstance(value, str | int | float):
+            found.append(hash_of(key, value))
         elif value is not None and not isinstance(value, _CONTAINERS):
             return None
-    return "".join(sorted(found))
+    found.sort()
+    return "".join(found)
 
 
 def wanted_hashes(codec: RowCodec, wanted: Mapping[str, Any]) -> list[str]:
@@ -33,7 +38,7 @@ def wanted_hashes(codec: RowCodec, wanted: Mapping[str, Any]) -> list[str]:
 
     Items with other values than texts and numbers are left out: they can only be compared with the metadata itself.
     """
-    return [one for key, value in wanted.items() if (one := _hash(codec, key, value)) is not None]
+    return [_hash(codec, key, value) for key, value in wanted.items() if isinstance(value, str | int | float)]
 
 
 def may_match(hashes: str | None, wanted: list[str]) -> bool:
@@ -41,13 +46,11 @@ def may_match(hashes: str | None, wanted: list[str]) -> bool:
     return hashes is None or all(one in hashes for one in wanted)
 
 
-def _hash(codec: RowCodec, key: str, value: Any) -> str | None:
-    """Return the hash of an item, the same for equal values; None if the value is neither a text nor a number."""
-    if isinstance(value, str):
-        told = f"{key}\0{value}"
-    elif isinstance(value, int | float):
-        told = f"{key}\1{hash(value)}"  # 1, 1.0 and True are equal
-    else:
-        return None
+def _hash(codec: RowCodec, key: str, value: str | float) -> str:
+    """Return the hash of an item, the same for equal values: 1, 1.0 and True are equal."""
+    told = f"{key}\0{value}" if isinstance(value, str) else f"{key}\1{hash(value)}"
     content = blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return urlsafe_b64encode(codec.lookup_hash(content)[:_HASH_BYTES]).decode()
+
+
+_plain_hash = lru_cache(_KNOWN_ITEMS)(partial(_hash, RowCodec(0)))

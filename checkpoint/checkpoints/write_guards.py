@@ -21,6 +21,7 @@ from langchain_core.runnables import RunnableConfig
 from ..db import tables
 from ..db.database import Database
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..errors import ConflictError, ErasedThreadError
 from . import checkpoint_rows
 
@@ -90,16 +91,22 @@ class ErasureGuard:
             self._runs.set(run, thread_id, key)
 
     def check(
-        self, conn: sa.Connection, thread: Thread, run: object | None, named: tuple[str, str] | None = None
+        self,
+        reading: Callable[[], Transaction],
+        thread: Thread,
+        run: object | None,
+        named: tuple[str, str] | None = None,
     ) -> None:
         """Raise `ErasedThreadError` if a write to the locked thread comes from before the thread's erasure.
+
+        `reading` returns the transaction, if something has to be read.
 
         `named` is the checkpoint (namespace, id) on which the write builds. It is looked up only for a call outside
         of runs. In a run it may be missing although nothing was erased, because LangGraph stores checkpoints in the
         background and can store pending writes first.
         """
         if run is None:
-            late = named is not None and not _ALLOW_RECREATION.get() and self._is_gone(conn, thread, named)
+            late = named is not None and not _ALLOW_RECREATION.get() and self._is_gone(reading, thread, named)
         else:
             known = self._runs.get(run, thread.thread_id)
             late = known is not None and known != thread.id
@@ -109,14 +116,15 @@ class ErasureGuard:
                 "a new run (outside of runs: put the first checkpoint with a config that names no checkpoint_id)"
             )
 
-    def _is_gone(self, conn: sa.Connection, thread: Thread, named: tuple[str, str]) -> bool:
+    def _is_gone(self, reading: Callable[[], Transaction], thread: Thread, named: tuple[str, str]) -> bool:
         namespace, checkpoint_id = named
-        if thread.known.newest.get(namespace) == checkpoint_id:
+        if thread.newest.get(namespace) == checkpoint_id:
             return False
-        if checkpoint_rows.number(conn, thread, *named) is not None:
+        transaction = reading()
+        if checkpoint_rows.number(transaction, thread, *named) is not None:
             return False
-        at = conn.execute(sa.select(_erased.at).where(_erased.name == _name(thread.thread_id))).scalar_one_or_none()
-        return at is not None and abs(self._now() - at) < ERASURE_KNOWN_S
+        row = transaction.run(_ERASED_AT, {"name": _name(thread.thread_id)}).fetchone()
+        return row is not None and abs(self._now() - row[0]) < ERASURE_KNOWN_S
 
 
 def run_of(config: RunnableConfig) -> object | None:
@@ -174,15 +182,20 @@ def _name(thread_id: str) -> str:
 
 
 def refuse_fork(
-    conn: sa.Connection, thread: Thread, place: tuple[str, str], parent: str | None, source: object
+    reading: Callable[[], Transaction], thread: Thread, place: tuple[str, str], parent: str | None, newest: str | None
 ) -> None:
-    """Raise `ConflictError` if a run builds on a checkpoint that is no longer the newest."""
+    """Raise `ConflictError` if a run builds on a checkpoint that is no longer the newest.
+
+    `newest` is the id of the namespace's newest checkpoint, or None if it is not known.
+    """
     namespace, name = place
-    newest = checkpoint_rows.newest_id(conn, thread, namespace)
-    if source not in {"input", "loop"} or newest in {parent, name}:
-        return
-    if checkpoint_rows.number(conn, thread, namespace, name) is None:
+    if newest is None:
+        newest = checkpoint_rows.newest_id(reading(), thread, namespace)
+    if newest not in {parent, name} and checkpoint_rows.number(reading(), thread, namespace, name) is None:
         raise ConflictError(
             f"thread {thread.thread_id!r} has gone on since checkpoint {parent}: its newest is {newest}; "
             "load it again and retry"
         )
+
+
+_ERASED_AT = sa.select(_erased.at).where(_erased.name == sa.bindparam("name"))

@@ -103,9 +103,10 @@ def search_archive(
     if not tokens(query):
         return []
     places = {seq: one for one in reversed(archive.entries(conn, thread)) for seq in expand(one.runs)}
-    with INDEXES.open(conn, thread, places.keys()) as index:
+    hashes = {seq: one for one, seq in store.hashes(conn, thread).items() if seq in places}
+    with INDEXES.open(conn, thread, hashes) as index:
         new = sorted(places.keys() - index.held.keys())
-        index.add((seq, message) for seq, _, message in store.each(conn, thread, runs_of(new)))
+        index.add(store.each(conn, thread, runs_of(new)))
         asked = index.terms_of(query)
         if not scope.is_everything:
             places = {seq: one for seq, one in places.items() if scope.contains(one)}

@@ -11,8 +11,7 @@ import os
 import sqlite3
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -143,9 +142,11 @@ def text_of(message: BaseMessage) -> str:
 class _Kept:
     """An index, and what is known about it without its lock."""
 
-    generation_key: tuple[int, int]
-    """`Thread.generation_key` of its thread when the index was made."""
+    thread: int
+    """The key of its thread's row."""
     index: ThreadIndex = field(default_factory=ThreadIndex)
+    hashes: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    """The hash under which each message was stored, by its sequence number."""
     size: int = 0
     """Memory that it took after its last use, in bytes."""
 
@@ -158,15 +159,19 @@ class SearchIndexes:
         self._begin()
 
     @contextmanager
-    def open(self, conn: sa.Connection, thread: Thread, archived: AbstractSet[int]) -> Generator[ThreadIndex]:
-        """Lock the index of a thread, which holds only archived messages; the caller adds those that are missing."""
+    def open(self, conn: sa.Connection, thread: Thread, archived: Mapping[int, bytes]) -> Generator[ThreadIndex]:
+        """Lock the index of a thread, which holds only archived messages; the caller adds those that are missing.
+
+        `archived` has the hash of each, by sequence number: a number can stand for another message after a failover.
+        """
         if self._process != os.getpid():  # a forked child: another OS thread of the parent may have held the locks
             self._begin()
         kept = self._find((ref(conn.engine.pool), thread.thread_id), thread)
         with kept.index.lock:
-            if not kept.index.held.keys() <= archived:
+            if any(archived.get(seq) != one for seq, one in kept.hashes.items()):
                 kept.index.clear()
             before = len(kept.index.held)
+            kept.hashes = dict(archived)
             yield kept.index
             kept.size = kept.index.size
             grown = len(kept.index.held) > before
@@ -200,8 +205,8 @@ class SearchIndexes:
     def _find(self, key: tuple[ref[Pool], str], thread: Thread) -> _Kept:
         with self._lock:
             kept = self._kept.pop(key, None)
-            if kept is None or kept.generation_key != thread.generation_key:
-                kept = _Kept(thread.generation_key)
+            if kept is None or kept.thread != thread.id:
+                kept = _Kept(thread.id)
             self._kept[key] = kept
             return kept
 
@@ -209,7 +214,7 @@ class SearchIndexes:
         """Drop the indexes of threads that another process erased, and of databases that were closed."""
         pool = ref(conn.engine.pool)
         with self._lock:
-            mine = {kept.generation_key[0]: key for key, kept in self._kept.items() if key[0] == pool}
+            mine = {kept.thread: key for key, kept in self._kept.items() if key[0] == pool}
         there: set[int] = set()
         for group in chunks(list(mine)):
             there.update(conn.execute(sa.select(tables.thread.c.id).where(tables.thread.c.id.in_(group))).scalars())

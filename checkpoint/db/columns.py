@@ -1,5 +1,6 @@
 """Column types that behave alike on SQLite, PostgreSQL, MariaDB and MySQL."""
 
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
@@ -13,10 +14,11 @@ _MYSQL = ("mysql", "mariadb")
 _UUID = Anchored("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID_BYTES = 16
 _NO_TEXT = b"\xff"
+_KNOWN_IDS = 4_096  # an id stands in several rows and calls
 
 Long = BigInteger().with_variant(Integer(), "sqlite")  # SQLite generates keys only for columns of type INTEGER
 Body = LargeBinary().with_variant(mysql.LONGBLOB(), *_MYSQL)  # a plain BLOB holds 64 kB at most on MySQL
-Hash = LargeBinary(16).with_variant(mysql.BINARY(16), *_MYSQL)  # MySQL cannot index a whole BLOB
+Hashes = LargeBinary(1536).with_variant(mysql.VARBINARY(1536), *_MYSQL)  # a BLOB would have pages of its own there
 
 
 class Key(TypeDecorator[str]):
@@ -89,6 +91,7 @@ class Prose(TypeDecorator[str]):
         return None if value is None else printable(value)
 
 
+@lru_cache(_KNOWN_IDS)
 def ident(value: str, length: int = 255) -> bytes:
     """Return the bytes by which an `Ident` column stores and orders an id; raise KeyTextError for an invalid id."""
     if _UUID.fullmatch(value):

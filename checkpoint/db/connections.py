@@ -4,11 +4,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections import Counter
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 import sqlalchemy as sa
@@ -30,8 +30,15 @@ _OWN: "WeakSet[OwnEngine]" = WeakSet()
 _INHERITED: list[Pool] = []
 _CUT_OFF: set[str] = set()
 """The SQLite files that were in use when this process was forked."""
-_QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
-_QUEUES_LOCK = threading.Lock()
+_TURNS: WeakKeyDictionary[Pool, threading.Lock] = WeakKeyDictionary()
+_TURNS_LOCK = threading.Lock()
+
+
+class OpenFile(NamedTuple):
+    """A connection to an SQLite file, and the driver's connection behind it."""
+
+    conn: sa.Connection
+    driver: Any
 
 
 class OwnEngine:
@@ -43,7 +50,8 @@ class OwnEngine:
     def __init__(self, url: sa.URL) -> None:
         self.url = url
         # by pool, because a forked child process gets a new pool and must not use a connection of its parent
-        self.write_connections: dict[Pool, sa.Connection] = {}
+        self.writers: dict[Pool, OpenFile] = {}
+        self.readers: dict[Pool, deque[OpenFile]] = {}
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
 
@@ -61,10 +69,11 @@ class OwnEngine:
         return self._engine
 
     def close(self) -> None:
-        """Close the engine's connections and its pool's open write connection, if the engine was made at all."""
+        """Close the engine's connections, with those that are kept open, if the engine was made at all."""
         if self._engine is not None:
-            if (conn := self.write_connections.pop(self._engine.pool, None)) is not None:
-                conn.close()
+            writer = self.writers.pop(self._engine.pool, None)
+            for one in (*self.readers.pop(self._engine.pool, ()), *((writer,) if writer else ())):
+                one.conn.close()
             self._engine.dispose()
 
 
@@ -94,20 +103,30 @@ def forget_isolation(conn: sa.Connection) -> None:
     conn.info.pop(_ISOLATION, None)
 
 
-@contextmanager
-def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
-    """Let only one user of the engine's connection pool at a time into the `with` block; the others wait in a queue.
+def turn_of(pool: Pool) -> threading.Lock:
+    """Return the lock that lets only one user at a time use a pool, or write to the SQLite file behind the pool."""
+    with _TURNS_LOCK:
+        return _TURNS.setdefault(pool, threading.Lock())
 
-    Raise DatabaseError, naming `place`, if the wait takes longer than `BUSY_TIMEOUT_S` seconds.
+
+def wait_for_turn(turn: threading.Lock, place: str) -> None:
+    """Take the lock; raise DatabaseError, naming `place`, after `BUSY_TIMEOUT_S` seconds.
+
+    SQLite's own waiting is unfair: waiters sleep and retry, and the last to arrive may be served first.
     """
-    with _QUEUES_LOCK:
-        queue = _QUEUES.setdefault(engine.pool, threading.Semaphore())
-    if not queue.acquire(timeout=BUSY_TIMEOUT_S):
+    if not turn.acquire(timeout=BUSY_TIMEOUT_S):
         raise DatabaseError(f"{place} has been busy for {BUSY_TIMEOUT_S:.0f} s; is a transaction left open?")
+
+
+@contextmanager
+def in_turn(pool: Pool, place: str) -> Generator[None]:
+    """Hold the pool's lock in the `with` block."""
+    turn = turn_of(pool)
+    wait_for_turn(turn, place)
     try:
         yield
     finally:
-        queue.release()
+        turn.release()
 
 
 def _configure(engine: sa.Engine) -> None:
@@ -171,22 +190,26 @@ class _Gate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._forks = False
-        self.inside: Counter[tuple[int, str]] = Counter()
+        self.inside: dict[tuple[int, str], int] = {}
         """How many transactions each OS thread has open on a file."""
 
-    @contextmanager
-    def passed(self, file: str) -> Generator[None]:
-        """Keep the process from being forked during the `with` block; first wait while it is being forked."""
+    def enter(self, file: str) -> None:
+        """Keep the process from being forked until `leave`; first wait while it is being forked."""
         me = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: not self._forks or any(one == me for one, _ in self.inside))
-            self.inside[me, file] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self.inside[me, file] -= 1
-                self.inside += Counter()  # drops what has become zero
+            if self._forks:
+                self._changed.wait_for(lambda: not self._forks or any(one == me for one, _ in self.inside))
+            self.inside[me, file] = self.inside.get((me, file), 0) + 1
+
+    def leave(self, file: str) -> None:
+        """End what `enter` began."""
+        place = threading.get_ident(), file
+        with self._changed:
+            if self.inside[place] > 1:
+                self.inside[place] -= 1
+            else:
+                del self.inside[place]
+            if self._forks:
                 self._changed.notify_all()
 
     def close(self) -> None:
@@ -206,22 +229,34 @@ class _Gate:
 _gate = _Gate()
 
 
-@contextmanager
-def keep_from_fork(engine: sa.Engine, place: str) -> Generator[None]:
-    """Keep the process from being forked while the `with` block uses an SQLite file.
+def enter_file(file: str, place: str) -> None:
+    """Keep the process from being forked until `leave_file`, because it uses an SQLite file now.
 
     SQLite notes in the memory of the process which locks its connections hold. A forked child with an open connection
     believes these notes: it waits for ever for the right to write, or writes without a lock to a log that its parent
     deletes. So no connection may be open during a fork. Raise DatabaseError in a child where one was open.
     """
-    file = str(engine.url.database)
     if file in _CUT_OFF:
         raise DatabaseError(
             f"{place} was in use while this process was forked, so SQLite cannot use it here: fork outside of "
             'transactions, or start processes by multiprocessing\'s method "spawn"'
         )
-    with _gate.passed(file):
+    _gate.enter(file)
+
+
+def leave_file(file: str) -> None:
+    """Allow forks again, after `enter_file`."""
+    _gate.leave(file)
+
+
+@contextmanager
+def using_file(file: str, place: str) -> Generator[None]:
+    """Keep the process from being forked in the `with` block."""
+    enter_file(file, place)
+    try:
         yield
+    finally:
+        leave_file(file)
 
 
 @cache

@@ -1,24 +1,40 @@
 """One engine, and transactions on it that behave alike on every database."""
 
 import random
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial, wraps
 from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
-from weakref import finalize
+from weakref import finalize, ref
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import Pool, StaticPool
 
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn, keep_from_fork
+from .connections import (
+    READS,
+    WRITES,
+    OpenFile,
+    OwnEngine,
+    begin,
+    enter_file,
+    forget_isolation,
+    in_turn,
+    leave_file,
+    turn_of,
+    using_file,
+    wait_for_turn,
+)
 from .row_codec import Keyring
-from .thread_row import keep_cached_threads
+from .thread_row import KnownThreads
+from .transaction import FileTransaction, Transaction
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
 T = TypeVar("T")
@@ -26,6 +42,7 @@ P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _ATTEMPTS = 8
+_KEPT_READERS = 2
 _FIRST_PAUSE_S = 0.02
 
 _TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
@@ -56,12 +73,10 @@ class Database:
         self._checked = self._setup_put_off = False
         self.is_sqlite = engine.url.get_backend_name() == "sqlite"
         self.is_postgresql = engine.url.get_backend_name() == "postgresql"
-        self.caches_thread_rows = self._own is not None and self.is_sqlite and self.durable
-        """Whether all writers of an SQLite file use the same connection, on which the rows of threads are cached.
-
-        It is False for an engine that the application passed: another `Database` on that engine could read the cached
-        rows although it has other encryption keys.
-        """
+        self._is_own_file = self._own is not None and self.is_sqlite and self.durable
+        self._file = str(engine.url.database)
+        self._turns: tuple[Pool, threading.Lock] | None = None
+        self.known_threads = KnownThreads()
         if self._own is not None:  # the garbage collector may run on an event loop, where closing must not block
             finalize(self, off_event_loop, self._own.close).atexit = False
         self.workers = Workers(partial(threads_for, engine))
@@ -91,6 +106,17 @@ class Database:
         return self._given or cast("OwnEngine", self._own).get()
 
     @cached_property
+    def identity(self) -> Hashable:
+        """Equal for two objects that certainly open the same database: by one URL of a server or file, or one engine.
+
+        A password does not count. A database in memory that `open` made equals no other, and an engine of the
+        application only itself: its connections may lead to a place of their own.
+        """
+        if self._own is not None and self.durable:
+            return self._own.url.render_as_string()
+        return ref(self._given or self)
+
+    @cached_property
     def _driver_error(self) -> type[Exception]:
         """The base class of the driver's errors, which are raised by statements that bypass SQLAlchemy."""
         return getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
@@ -107,9 +133,12 @@ class Database:
         return self.engine.execution_options(isolation_level=level) if self.is_postgresql else self.engine
 
     def setup(self) -> None:
-        """Create missing tables; raise SchemaError if this code does not support the version of the stored tables."""
+        """Create missing tables, or upgrade those of an earlier version.
+
+        Raise SchemaError if this code does not support the version of the stored tables.
+        """
         with self._transaction(self._writer, WRITES) as conn:
-            schema.create(conn)
+            schema.create(conn, self.keys)
         self._checked, self._setup_put_off = True, False
 
     def put_off_setup(self) -> None:
@@ -135,6 +164,17 @@ class Database:
         """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
         return self.retry(partial(_run, self.read, work))
 
+    def run(self, mode: str, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a transaction, READS or WRITES, once: `retry` repeats it.
+
+        On an SQLite file of its own this goes past SQLAlchemy, on connections that are kept open; but not while
+        somebody listens to the statements of its engine.
+        """
+        if self._is_own_file and self._checked and not self.engine._has_events:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no public name
+            return self._run_on_file(mode, work)
+        with self.write() if mode == WRITES else self.read() as conn:
+            return work(Transaction(conn))
+
     def run_statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
         """Run `statement` with retries, as `run_write` does; the same condition holds."""
         return self.retry(partial(self.statement, statement, values))
@@ -142,16 +182,10 @@ class Database:
     def statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
         """Run a statement as a transaction of its own, and return how many rows it changed.
 
-        The statement must change no row of a thread, because cached rows of threads stay valid. On PostgreSQL this is
-        one round trip, once a transaction has checked the version of the tables.
+        On PostgreSQL this is one round trip, once a transaction has checked the version of the tables.
         """
         with (self.single_statements if self.can_read_at_once else self.write)() as conn:
-            if not self.caches_thread_rows:
-                return conn.execute(statement, dict(values)).rowcount
-            before = self.change_stamp(conn)
-            changed = conn.execute(statement, dict(values)).rowcount
-            keep_cached_threads(conn, before, self.change_stamp(conn))
-            return changed
+            return conn.execute(statement, dict(values)).rowcount
 
     def retry(self, transaction: Callable[[], T]) -> T:
         """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""
@@ -195,13 +229,6 @@ class Database:
         with self._connect(self._autocommit) as conn, self._translated():
             forget_isolation(conn)
             yield conn
-
-    def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
-        """Return, in a writing transaction on SQLite, a value that changes when any connection changes the file."""
-        driver: Any = conn.connection.driver_connection
-        with self._translated(self._driver_error):
-            [version] = driver.execute("PRAGMA data_version").fetchone()
-            return version, driver.total_changes
 
     def reclaim(self) -> None:
         """Rewrite the tables, so that deleted rows leave neither bytes nor free space behind; see `reclaim.rewrite`.
@@ -251,8 +278,9 @@ class Database:
         connection is discarded after an error.
         """
         pool = engine.pool
-        shared = self._own.write_connections if self._own and self.caches_thread_rows and mode == WRITES else None
-        conn = (None if shared is None else shared.pop(pool, None)) or self._connect(engine)
+        shared = self._own.writers if self._own and self._is_own_file and mode == WRITES else None
+        kept = None if shared is None else shared.pop(pool, None)
+        conn = self._connect(engine) if kept is None else kept.conn
         try:
             yield conn
         except BaseException:
@@ -260,26 +288,83 @@ class Database:
                 conn.invalidate()
             conn.close()
             raise
-        if shared is not None and engine.pool is pool:
-            shared[pool] = conn
-        else:
-            if shared is not None:  # `close` replaced the pool during the transaction: close this connection for good
-                conn.detach()
+        if shared is None:
             conn.close()
+        else:
+            self._keep_writer(cast("OwnEngine", self._own), pool, kept or _open_file(conn))
+
+    def _keep_writer(self, own: OwnEngine, pool: Pool, used: OpenFile) -> None:
+        if own.get().pool is pool:
+            own.writers[pool] = used
+        else:  # `close` replaced the pool during the transaction: close this connection for good
+            used.conn.detach()
+            used.conn.close()
 
     @contextmanager
     def _exclusive(self, mode: str) -> Generator[None]:
-        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file.
-
-        SQLite's own waiting is unfair: waiters sleep and retry, and the last to arrive may be served first.
-        """
+        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file."""
         waits = isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES)
         is_file = self.is_sqlite and self.durable
         with (
-            keep_from_fork(self.engine, self._place) if is_file else nullcontext(),
-            in_turn(self.engine, self._place) if waits else nullcontext(),
+            using_file(self._file, self._place) if is_file else nullcontext(),
+            in_turn(self.engine.pool, self._place) if waits else nullcontext(),
         ):
             yield
+
+    def _run_on_file(self, mode: str, work: Callable[[Transaction], T]) -> T:
+        own = cast("OwnEngine", self._own)
+        enter_file(self._file, self._place)
+        try:
+            pool = own.get().pool
+            return self._write_file(own, pool, work) if mode == WRITES else self._read_file(own, pool, work)
+        finally:
+            leave_file(self._file)
+
+    def _write_file(self, own: OwnEngine, pool: Pool, work: Callable[[Transaction], T]) -> T:
+        if self._turns is None or self._turns[0] is not pool:
+            self._turns = pool, turn_of(pool)
+        turn = self._turns[1]
+        wait_for_turn(turn, self._place)
+        try:
+            used = own.writers.pop(pool, None) or _open_file(self._connect(self.engine))
+            done = self._within(used, "BEGIN IMMEDIATE", work)
+            self._keep_writer(own, pool, used)
+            return done
+        finally:
+            turn.release()
+
+    def _read_file(self, own: OwnEngine, pool: Pool, work: Callable[[Transaction], T]) -> T:
+        readers = own.readers.get(pool)
+        if readers is None:
+            readers = own.readers.setdefault(pool, deque())
+        try:
+            used = readers.pop()
+        except IndexError:
+            used = _open_file(self._connect(self.engine))
+        found = self._within(used, "BEGIN", work)
+        if len(readers) < _KEPT_READERS and own.get().pool is pool:
+            readers.append(used)
+        else:
+            used.conn.close()
+        return found
+
+    def _within(self, used: OpenFile, begin_text: str, work: Callable[[Transaction], T]) -> T:
+        """Run `work` between BEGIN and COMMIT; discard the connection after an error."""
+        transaction = FileTransaction(used.conn.dialect, used.driver)
+        try:
+            used.driver.execute(begin_text)
+            done = work(transaction)
+            used.driver.commit()
+        except BaseException as error:
+            with suppress(self._driver_error):
+                transaction.close()
+                used.driver.rollback()
+            used.conn.invalidate()
+            used.conn.close()
+            if isinstance(error, self._driver_error):
+                raise self._database_error(error) from error
+            raise
+        return done
 
     def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:
@@ -301,8 +386,11 @@ class Database:
             cause = getattr(error, "orig", None)
             if isinstance(cause, CheckpointError):
                 raise cause from None
-            # only the first line: further lines of PostgreSQL's messages show the row
-            raise DatabaseError(f"{self._place}: {self._text(error, lines=1)}") from error
+            raise self._database_error(error) from error
+
+    def _database_error(self, error: Exception) -> DatabaseError:
+        # only the first line: further lines of PostgreSQL's messages show the row
+        return DatabaseError(f"{self._place}: {self._text(error, lines=1)}")
 
     def _text(self, error: Exception, *, lines: int | None = None) -> str:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()
@@ -337,6 +425,10 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
         return self.database.run_read(lambda conn: method(self, conn, *args, **options))
 
     return transaction
+
+
+def _open_file(conn: sa.Connection) -> OpenFile:
+    return OpenFile(conn, conn.connection.driver_connection)
 
 
 def _run(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:

@@ -5,7 +5,6 @@ bodies are detected. With a `Keyring`, a body is encrypted (AES-GCM) with the ro
 associated data, and a body that is not encrypted is refused.
 """
 
-import hmac
 import os
 from collections import deque
 from collections.abc import Generator, Mapping
@@ -32,6 +31,7 @@ _ZSTD = b"\x01"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """The first four bytes of every zstd frame: removed before a body is stored, and added again to decompress it."""
 _CHECKSUM_BYTES = 8
+_CHECKED_BYTES = 1 + _CHECKSUM_BYTES
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
 _SALT_BYTES = 16
@@ -66,27 +66,29 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring({sorted(self._ciphers)}, current={self.current!r})"
 
-    def encrypt(self, place: str, data: bytes) -> bytes:
+    def encrypt(self, place: bytes, data: bytes) -> bytes:
         """Encrypt data with the current key and bind the result to `place`."""
         nonce = os.urandom(_NONCE_BYTES)
         name = self.current.encode()
         encrypted = self._ciphers[self.current].encrypt(nonce, data, _associated_data(place, name))
         return bytes([len(name)]) + name + nonce + encrypted
 
-    def decrypt(self, place: str, data: bytes) -> bytes:
+    def decrypt(self, place: bytes, data: bytes) -> bytes:
         """Undo `encrypt`; raise KeyringError for an unknown key id, RowError if the bytes or `place` were changed."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
 
         name, rest = data[1 : 1 + data[0]] if data else b"", data[1 + data[0] :] if data else b""
         cipher = self._ciphers.get(name.decode(errors="replace"))
         if cipher is None:
-            raise KeyringError(f"{place} was encrypted with a key that is not in the keyring")
+            raise KeyringError(f"{_shown(place)} was encrypted with a key that is not in the keyring")
         if len(rest) < _NONCE_BYTES:
-            raise RowError(f"{place} is damaged: it is cut off")
+            raise RowError(f"{_shown(place)} is damaged: it is cut off")
         try:
             return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _associated_data(place, name))
         except InvalidTag:
-            raise RowError(f"{place} is damaged, or encrypted for another place or with another key") from None
+            raise RowError(
+                f"{_shown(place)} is damaged, or encrypted for another place or with another key"
+            ) from None
 
     def is_current(self, body: bytes) -> bool:
         """Return whether a row's body was encrypted with the current key."""
@@ -118,25 +120,32 @@ class RowCodec:
         `bound` is a text made of the row's other columns; changing these columns makes the body undecodable.
         """
         body = _compress(data)
+        place = f"{row}{self._of_thread}{bound} {self._salt_text}".encode("utf-8", "surrogatepass")
         if self._keys is None:
-            return _CHECKED + _checksum(self._place(row, bound), body) + body
-        return _ENCRYPTED + self._keys.encrypt(self._place(row, bound), body)
+            return _CHECKED + blake2b(b"%b\x00%b" % (place, body), digest_size=_CHECKSUM_BYTES).digest() + body
+        return _ENCRYPTED + self._keys.encrypt(place, body)
 
     def decode(self, row: str, body: bytes, *, bound: str = "") -> bytes:
         """Return the data that `encode` was given; raise RowError, naming the row, if the bytes were changed."""
-        kind, rest = body[:1], body[1:]
+        if type(body) is not bytes:  # some drivers return a memoryview
+            body = bytes(body)
+        kind = body[:1]
+        place = f"{row}{self._of_thread}{bound} {self._salt_text}".encode("utf-8", "surrogatepass")
+        try:
+            if kind == _CHECKED and self._keys is None:
+                data = body[_CHECKED_BYTES:]
+                checksum = blake2b(b"%b\x00%b" % (place, data), digest_size=_CHECKSUM_BYTES).digest()
+                if body[1:_CHECKED_BYTES] == checksum:
+                    return _decompress(data)
+            elif kind == _ENCRYPTED and self._keys is not None:
+                return _decompress(self._keys.decrypt(place, body[1:]))
+        except (ValueError, zstandard.ZstdError) as error:
+            raise RowError(f"{self.describe(row)} is damaged: {error}") from error
         if kind == _ENCRYPTED:
-            if self._keys is None:
-                raise KeyringError(f"{self.describe(row)} is encrypted; open the database with its keys")
-            return self._decompressed(row, self._keys.decrypt(self._place(row, bound), rest))
+            raise KeyringError(f"{self.describe(row)} is encrypted; open the database with its keys")
         if self._keys is not None:
             raise RowError(f"{self.describe(row)} is not encrypted, but the database was opened with keys")
-        data = rest[_CHECKSUM_BYTES:]
-        if kind != _CHECKED or not hmac.compare_digest(
-            rest[:_CHECKSUM_BYTES], _checksum(self._place(row, bound), data)
-        ):
-            raise RowError(f"{self.describe(row)} is damaged: its bytes are not those that were stored there")
-        return self._decompressed(row, data)
+        raise RowError(f"{self.describe(row)} is damaged: its bytes are not those that were stored there")
 
     def unpack(self, row: str, body: bytes, *, bound: str = "") -> Any:
         """Decode a row of msgpack; raise ValueError (`intact` makes it a RowError) for data that is not msgpack."""
@@ -176,15 +185,6 @@ class RowCodec:
         """Return the row's name for an error message."""
         return f"{row} of thread {self.thread}"
 
-    def _place(self, row: str, bound: str) -> str:
-        return f"{row}{self._of_thread}{bound} {self._salt_text}"
-
-    def _decompressed(self, row: str, body: bytes) -> bytes:
-        try:
-            return _decompress(body)
-        except (ValueError, zstandard.ZstdError) as error:
-            raise RowError(f"{self.describe(row)} is damaged: {error}") from error
-
 
 def new_salt() -> bytes:
     """Return random bytes for a thread of an encrypted database."""
@@ -207,23 +207,25 @@ def expect_types(*pairs: tuple[Any, type]) -> None:
             raise TypeError(f"expected a {kind.__name__}, found a {type(value).__name__}")
 
 
-def _associated_data(place: str, key_id: bytes) -> bytes:
-    return place.encode("utf-8", "surrogatepass") + b"\x00" + key_id
+def _shown(place: bytes) -> str:
+    return place.decode("utf-8", "replace")
+
+
+def _associated_data(place: bytes, key_id: bytes) -> bytes:
+    return place + b"\x00" + key_id
 
 
 def _keyed_hash(salt: bytes, data: bytes) -> bytes:
     return blake2b(data, digest_size=16, key=salt).digest()
 
 
-def _checksum(place: str, body: bytes) -> bytes:
-    whole = b"%b\x00%b" % (place.encode("utf-8", "surrogatepass"), body)
-    return blake2b(whole, digest_size=_CHECKSUM_BYTES).digest()
-
-
 def _compress(data: bytes) -> bytes:
     if len(data) < _SMALL:
         return _RAW + data
-    tools = _idle_tools()
+    try:
+        tools = _IDLE.pop()
+    except IndexError:
+        tools = _Tools()
     small = tools.compressor.compress(data)[len(_ZSTD_MAGIC) :]
     _IDLE.append(tools)
     return _ZSTD + small if len(small) < len(data) else _RAW + data
@@ -237,7 +239,10 @@ def _decompress(body: bytes) -> bytes:
     frame = _ZSTD_MAGIC + body[1:]
     if kind != _ZSTD or zstandard.frame_content_size(frame) > _LARGEST:
         raise ValueError("it is not compressed in a known way")
-    tools = _idle_tools()
+    try:
+        tools = _IDLE.pop()
+    except IndexError:
+        tools = _Tools()
     data = tools.decompressor.decompress(frame)
     _IDLE.append(tools)
     return data
@@ -309,10 +314,3 @@ _IDLE: deque[_Tools] = deque()
 
 They are kept here and not in the OS threads, because LangGraph starts new OS threads for every run of a graph.
 """
-
-
-def _idle_tools() -> _Tools:
-    try:
-        return _IDLE.pop()
-    except IndexError:
-        return _Tools()

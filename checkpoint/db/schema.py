@@ -1,4 +1,4 @@
-"""Creates the tables and checks their version."""
+"""Creates the tables, and brings those of an earlier version to this one."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -6,10 +6,11 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from ..errors import SchemaError
-from . import tables
+from . import tables, upgrade
+from .row_codec import Keyring
 from .statements import insert_if_absent
 
-VERSION = 2
+VERSION = 3
 """Version of the tables that this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"
@@ -17,10 +18,11 @@ _LOCK_NUMBER = 0x6C67_636F_6D70
 _LOCK_TIMEOUT_S = 60
 
 
-def create(conn: sa.Connection) -> None:
-    """Create the tables that are missing; several processes may do so at once.
+def create(conn: sa.Connection, keys: Keyring | None = None) -> None:
+    """Create the tables, or upgrade those of an earlier version; several processes may do so at once.
 
-    Raise SchemaError if this code does not support the version of the stored tables.
+    The rows of an encrypted database are encrypted with `keys`. Raise SchemaError if this code does not support the
+    version of the stored tables.
     """
     with _exclusive(conn):
         found = stored_version(conn)
@@ -30,6 +32,10 @@ def create(conn: sa.Connection) -> None:
             # process may insert the same row
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
+            while found in upgrade.STEPS:
+                upgrade.STEPS[found](conn, keys)
+                found += 1
+                conn.execute(sa.update(tables.schema).values(version=found))
             _accept(found)
 
 
@@ -49,10 +55,14 @@ def stored_version(conn: sa.Connection) -> int | None:
 
 
 def _accept(found: int) -> None:
+    if found in upgrade.STEPS:
+        raise SchemaError(
+            f"the database has version {found} of the tables and this code needs version {VERSION}: stop all "
+            "processes that use it, make a backup, and call setup() once, which upgrades it"
+        )
     if found < VERSION:
         raise SchemaError(
-            f"the database has version {found} of the tables and this code reads version {VERSION} only; "
-            "use a new database"
+            f"the database has version {found} of the tables, which this code cannot upgrade; use a new database"
         )
     if found > VERSION:
         raise SchemaError(

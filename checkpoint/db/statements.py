@@ -7,13 +7,10 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from .write_recorder import Condition, WriteRecorder
-
 BINARY_RESULTS = "compaction_binary_results"
 """Execution option of queries that read many row bodies: without it PostgreSQL sends each byte as two digits."""
 
 T = TypeVar("T")
-_NEW = "new_"
 _CLOCKS: dict[str, sa.ColumnElement[float]] = {
     "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
     "postgresql": sa.literal_column("extract(epoch FROM clock_timestamp())::double precision", sa.Double),
@@ -26,42 +23,29 @@ def database_time(dialect: str) -> sa.ColumnElement[float]:
     return _CLOCKS[dialect]
 
 
+@cache
+def absent_insert(dialect: str, table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
+    """Return an INSERT of a row unless its key exists; it waits for another transaction that inserts the same key."""
+    values = {name: sa.bindparam(name, type_=table.c[name].type) for name in names}
+    if dialect in {"postgresql", "sqlite"}:
+        return ignoring(dialect, table).values(values)
+    # not INSERT IGNORE: it leaves a shared lock behind, and two waiting transactions would then deadlock
+    same = {key.name: key for key in table.primary_key}
+    return mysql.insert(table).values(values).on_duplicate_key_update(same)
+
+
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
-    """Insert a row unless its key exists. If another transaction is inserting the same key, wait until it ends."""
-    if conn.dialect.name in {"postgresql", "sqlite"}:
-        conn.execute(ignoring(conn.dialect.name, table), values)
-    else:
-        # not INSERT IGNORE: it leaves a shared lock behind, and two waiting transactions would then deadlock
-        same = {key.name: key for key in table.primary_key}
-        conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
-
-
-def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: Condition | None = None) -> bool:
-    """Insert a row, and return True; return False if its key or a unique value exists, or if `unless` is true.
-
-    Pass the same function `unless` in each call: the compiled statement is cached under this function. Call
-    `insert_new` only for tables whose writers hold the lock of the thread's row, so that nobody inserts the same row
-    concurrently. A `WriteRecorder` records the row.
-    """
-    if isinstance(conn, WriteRecorder):
-        conn.insert(table, values, unless)
-        return True
-    if unless is not None:
-        values = {_NEW + name: value for name, value in values.items()}
-    return conn.execute(_counted(conn.dialect.name, table, unless), values).rowcount > 0
-
-
-def _new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
-    return sa.bindparam(_NEW + column.name, type_=column.type)
+    """Insert a row unless its key exists; see `absent_insert`."""
+    conn.execute(absent_insert(conn.dialect.name, table, tuple(values)), values)
 
 
 @cache
-def _counted(dialect: str, table: sa.Table, unless: Condition | None) -> sa.Insert:
-    insert = ignoring(dialect, table)
-    if unless is not None:
-        insert = insert.from_select(list(table.c), sa.select(*map(_new_value, table.c)).where(~unless(_new_value)))
-    # without this option SQLAlchemy does not keep the row count of an INSERT
-    return insert.execution_options(preserve_rowcount=True)
+def new_insert(dialect: str, table: sa.Table) -> sa.Insert:
+    """Return an INSERT of a whole row, which changes no row if the key or a unique value exists.
+
+    Only for tables whose writers hold the lock of the thread's row: nobody inserts the same row at the same time.
+    """
+    return ignoring(dialect, table).values({one.name: sa.bindparam(one.name, type_=one.type) for one in table.c})
 
 
 @cache

@@ -2,11 +2,8 @@
 
     compaction_schema     one row: the version of these tables
     compaction_thread     a thread's id, counters and lease; every writer locks or compares it first
-    compaction_message    the newest messages of a thread, each once, by sequence number and by hash
-    compaction_block      older messages, 96 to a row, by sequence number / 96
-    compaction_hash       the sequence number of a message in a block, by the hash of its bytes
-    compaction_blob       large values that are not messages, each once per thread
-    compaction_checkpoint a checkpoint: small values, and the numbers of messages and blobs
+    compaction_item       messages and large values, each once per thread: old messages are 96 to a row
+    compaction_checkpoint a checkpoint: small values, and the numbers of items
     compaction_write      the pending writes of one task at a checkpoint
     compaction_snapshot   the messages with which a compaction attempt began, as runs of sequence numbers
     compaction_summary    a paid summary, by attempt and digest of its input
@@ -23,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, Text, UniqueConstraint, text
 
-from .columns import Body, Hash, Ident, Key, Long, Prose
+from .columns import Body, Hashes, Ident, Key, Long, Prose
 
 METADATA = MetaData()
 _WITH_RUN: dict[str, Any] = {f"{dialect}_where": text("run IS NOT NULL") for dialect in ("sqlite", "postgresql")}
@@ -65,10 +62,9 @@ thread = _table(
     Column("thread_id", Key(512), nullable=False, unique=True),
     Column("next_seq", Long, nullable=False),
     Column("stamp", Long, nullable=False),  # random, new after each write
-    Column("next_blob", Long, nullable=False),
+    Column("next_value", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
-    Column("packed", Long, nullable=False),  # number of blocks of 96 messages
-    Column("nameless", Long, nullable=False),  # upper bound of the message rows without an id
+    Column("packed", Long, nullable=False),  # number of rows of 96 messages
     Column("salt", Body),  # encrypted; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
     Column("lease", Key(64)),
@@ -76,38 +72,13 @@ thread = _table(
     autoincrement=True,
 )
 
-message = _table(
-    "message",
+item = _table(
+    "item",
     Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("seq", Long, primary_key=True, autoincrement=False),
-    Column("hash", Hash, nullable=False),
+    Column("seq", Long, primary_key=True, autoincrement=False),  # of messages 0, 1, 2 ..., of values -1, -2 ...
+    Column("held", Integer, nullable=False),  # number of items that the row holds
+    Column("hashes", Hashes, nullable=False),  # 16 bytes for each, zeros for one that was erased
     Column("body", Body, nullable=False),
-    Index("compaction_message_by_hash", "thread", "hash", unique=True),
-    without_rowid=True,  # small rows, and few: old messages move to the table `block`
-)
-
-block = _table(
-    "block",
-    Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("block", Long, primary_key=True, autoincrement=False),
-    Column("body", Body, nullable=False),
-)
-
-hash_ = _table(
-    "hash",
-    Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("hash", Hash, primary_key=True),
-    Column("seq", Long, nullable=False),
-    without_rowid=True,
-)
-
-blob = _table(
-    "blob",
-    Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("number", Long, primary_key=True, autoincrement=False),
-    Column("hash", Hash, nullable=False),
-    Column("body", Body, nullable=False),
-    UniqueConstraint("thread", "hash", name="compaction_blob_hash"),
 )
 
 checkpoint = _table(
@@ -119,6 +90,7 @@ checkpoint = _table(
     Column("parent", Ident(255)),
     Column("run", Ident(255)),
     Column("metadata_hashes", Text),  # see `checkpoints.metadata_hashes`; NULL where a filter has to read the body
+    Column("refs", Body, nullable=False),  # the items that the body refers to, see `messages.references`
     Column("body", Body, nullable=False),
     UniqueConstraint("thread", "namespace", "id", name="compaction_checkpoint_id"),
     Index("compaction_checkpoint_by_id", "id"),  # ids begin with the time: lists of all threads are ordered by them
@@ -132,6 +104,7 @@ write = _table(
     Column("namespace", Key(2048, empty=True), primary_key=True),
     Column("checkpoint", Ident(255), primary_key=True),
     Column("task", Ident(255), primary_key=True),
+    Column("refs", Body, nullable=False),
     Column("body", Body, nullable=False),
     without_rowid=True,
 )

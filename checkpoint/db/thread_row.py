@@ -1,100 +1,81 @@
 """The thread's row: its lock, its counters, its codec and its lease.
 
-Every writer locks this row first, or writes only if the row is as the writer remembers it (see `guarded_write`).
-
-Every write gives the row a new random stamp. What a process remembers of a thread counts only while the row has the
-stamp of the process's own last read or write: counters alone cannot tell, because a replica that takes over, or a
-restored backup, has lost rows, and other rows may have got their numbers.
+Every writer locks this row first, or writes only if the row has the stamp that the writer knows. Every write gives
+the row a new random stamp. What a process remembers of a thread counts only while the row has the stamp of the
+process's own last read or write: counters alone cannot tell, because a replica that takes over, or a restored backup,
+has lost rows, and other rows may have got their numbers.
 """
 
+import os
 import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
-from itertools import count, islice
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from ..errors import KeyringError, LeaseError, RowError
 from . import tables
+from .columns import checked_key
 from .row_codec import Keyring, RowCodec, new_salt
-from .statements import insert_if_absent
+from .statements import absent_insert
+from .transaction import Transaction
 
 LONGEST_LEASE_S = 86_400.0
 """Longest lease, in seconds. A lease that ends later than this was written with a wrong clock and counts as ended."""
 
-COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless")
-SAVED = (*COUNTERS, "stamp", "lease", "lease_until", "updated_at")
-_NO_ROWS: Mapping[str, Any] = MappingProxyType(dict.fromkeys(COUNTERS, 0))
+SAVED = ("stamp", "next_seq", "next_value", "next_checkpoint", "packed", "updated_at", "lease", "lease_until")
+"""The columns that a write changes."""
+_MOST_THREADS, _MOST_HASHES = 1_024, 2**18
+_MOST_PLACES = 64
 _SALT = "salt"
-_CACHE_KEY = "compaction_threads"
-_CACHED_THREADS = 64
-_KNOWN_STAMPS = 8_192
-KNOWN_ROWS = 64
+_THREAD_ID_BYTES = 512
 
-V = TypeVar("V", int, str)
+
+class StoredList(NamedTuple):
+    """A list of messages as it was stored or read last, without its messages."""
+
+    runs: tuple[tuple[int, int], ...]
+    """The sequence numbers of the messages; see `messages.sequence_runs`."""
+    length: int
+    hashes: tuple[int | None, ...]
+    """For each 96 messages a hash of their bytes; None where the bytes cannot be compared."""
 
 
 @dataclass(slots=True)
-class KnownRows:
-    """What is known about other rows of a thread, without reading them, as long as the thread's row is unchanged."""
+class Thread:
+    """A thread as one transaction sees it, and what this process knows of it while its row has this stamp."""
 
+    id: int
+    thread_id: str
+    stamp: int
+    next_seq: int
+    next_value: int
+    next_checkpoint: int
+    packed: int
+    updated_at: float
+    lease: str | None
+    lease_until: float | None
+    codec: RowCodec
+    seqs: dict[bytes, int] | None = None
+    """The sequence number of each item by its lookup hash; None if they were not read."""
+    lists: dict[tuple[str, str], StoredList] = field(default_factory=dict[tuple[str, str], StoredList])
+    """By namespace and channel."""
     newest: dict[str, str] = field(default_factory=dict[str, str])
     """The id of a namespace's newest checkpoint, by namespace."""
-    nameless: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """The sequence number of a message without an id, by its lookup hash."""
-    blobs: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """The number of a blob, by its lookup hash."""
 
 
-def note(known: dict[Any, V], key: Any, value: V) -> None:
-    """Set an item of `KnownRows`; keep only the items that were set last."""
+def note(known: dict[Any, Any], key: Any, value: Any) -> None:
+    """Set an item of `Thread.lists` or `Thread.newest`; keep only the items that were set last."""
     known.pop(key, None)
     known[key] = value
-    if len(known) > KNOWN_ROWS:
+    if len(known) > _MOST_PLACES:
         del known[next(iter(known))]
-
-
-class _Generations:
-    """The number under which this process remembers rows of a thread, by the stamp of the thread's row.
-
-    Each number belongs to one stamp at a time, so an older state of the row never gets the number of a newer one.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._new = count()
-        self._by_stamp: OrderedDict[int, int] = OrderedDict()
-
-    def of(self, stamp: int) -> int:
-        """Return the number of a stamp; a new one if this process did not read or write the stamp last."""
-        with self._lock:
-            return self._keep(stamp, self._by_stamp.pop(stamp, -1))
-
-    def pass_on(self, before: int, stamp: int, generation: int) -> None:
-        """Give the number of a stamp to the stamp that a write puts in its place."""
-        with self._lock:
-            self._by_stamp.pop(before, None)
-            self._keep(stamp, generation)
-
-    def new(self) -> int:
-        """Return a number that no stamp has."""
-        return next(self._new)
-
-    def _keep(self, stamp: int, generation: int) -> int:
-        self._by_stamp[stamp] = generation if generation >= 0 else self.new()
-        if len(self._by_stamp) > _KNOWN_STAMPS:
-            self._by_stamp.popitem(last=False)
-        return self._by_stamp[stamp]
-
-
-_GENERATIONS = _Generations()
 
 
 def new_stamp() -> int:
@@ -102,123 +83,151 @@ def new_stamp() -> int:
     return secrets.randbits(62)
 
 
-@dataclass(slots=True)
-class Thread:
-    """A thread as one transaction sees it. Callers change the counters in place; `Threads.save` writes them."""
+class KnownThreads:
+    """The threads that were read or written last, within limits. Several OS threads can use one object.
 
-    id: int
-    thread_id: str
-    next_seq: int
-    next_blob: int
-    next_checkpoint: int
-    packed: int
-    nameless: int
-    stamp: int
-    lease: str | None
-    lease_until: float | None
-    updated_at: float
-    codec: RowCodec
-    added: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Sequence numbers of messages that this transaction, or one before it, has stored, by their lookup hash."""
-    known: KnownRows = field(default_factory=KnownRows)
-    generation: int = field(init=False)
+    A forked child knows nothing at first: another OS thread of its parent may have been changing what is known.
+    """
 
-    def __post_init__(self) -> None:
-        self.generation = _GENERATIONS.of(self.stamp)
+    def __init__(self) -> None:
+        self._begin()
 
-    @property
-    def generation_key(self) -> tuple[int, int]:
-        """A value that changes when message rows of the thread are deleted, or when another process wrote its row.
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._threads: OrderedDict[str, Thread] = OrderedDict()
+        self._counted: dict[str, int] = {}
+        self._hashes = 0
 
-        A cache stores this value with each entry and ignores the entry once the value differs.
-        """
-        return self.id, self.generation
+    def get(self, thread_id: str) -> Thread | None:
+        """Return a thread as it was last read or written."""
+        if self._process != os.getpid():
+            self._begin()
+        return self._threads.get(thread_id)
 
-    def note_new_stamp(self, before: int) -> None:
-        """Note that the row got this stamp after the stamp `before`, by a write of this process."""
-        _GENERATIONS.pass_on(before, self.stamp, self.generation)
+    def keep(self, thread: Thread) -> None:
+        """Remember a thread, unless a newer state of its row is remembered already."""
+        name = thread.thread_id
+        known = self._threads.get(name)
+        if known is not None and known.id == thread.id and known.updated_at > thread.updated_at:
+            return
+        with self._lock:
+            self._threads[name] = thread
+            self._threads.move_to_end(name)
+            count = 0 if thread.seqs is None else len(thread.seqs)
+            self._hashes += count - self._counted.get(name, 0)
+            self._counted[name] = count
+            while len(self._threads) > 1 and (len(self._threads) > _MOST_THREADS or self._hashes > _MOST_HASHES):
+                self._drop(next(iter(self._threads)))
 
-    def note_deleted_messages(self) -> None:
-        """Note that message rows were deleted."""
-        self.generation = _GENERATIONS.new()
-        self.added.clear()
-        self.known = KnownRows()
+    def forget(self, thread_ids: Iterable[str]) -> None:
+        """Forget threads, for example because rows of them were deleted."""
+        with self._lock:
+            for name in thread_ids:
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self._threads.pop(name, None)
+        self._hashes -= self._counted.pop(name, 0)
+
+
+class ReservedKeys:
+    """Keys for new rows of threads on PostgreSQL, of which a process reserves many at once.
+
+    Each key is given out once. Keys that a process has not used are lost when it ends.
+    """
+
+    def __init__(self) -> None:
+        self._keys: deque[int] = deque()
+
+    def take(self, transaction: Transaction) -> int:
+        """Return a key that no thread has or had; ask the database only if no reserved key is left."""
+        while True:
+            try:
+                return self._keys.popleft()
+            except IndexError:
+                self._keys.extend(key for (key,) in transaction.run(_NEW_KEYS).fetchall())
 
 
 class Threads:
-    """Finds, creates and saves thread rows; holds no state of a thread and opens no transaction."""
+    """Finds, creates and saves thread rows; opens no transaction."""
 
-    def __init__(self, keys: Keyring | None = None, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, keys: Keyring | None = None, now: Callable[[], float] = time.time, known: KnownThreads | None = None
+    ) -> None:
         self.keys = keys
         self.now = now
+        self.known = known or KnownThreads()
 
-    def lock(self, conn: sa.Connection, thread_id: str) -> Thread:
+    def lock(self, transaction: Transaction, thread_id: str) -> Thread:
         """Return the thread, created if needed, and lock its row until the transaction ends."""
-        if (found := self.find(conn, thread_id)) is not None:
+        if (found := self.find(transaction, thread_id)) is not None:
             return found
-        insert_if_absent(
-            conn, tables.thread, {"thread_id": thread_id, "updated_at": self.now(), "stamp": new_stamp(), **_NO_ROWS}
-        )
-        created = self.find(conn, thread_id)
+        row: dict[str, Any] = {**dict.fromkeys(SAVED, 0), "lease": None, "lease_until": None}
+        row |= {"thread_id": thread_id, "stamp": new_stamp(), "updated_at": self.now()}
+        transaction.run(absent_insert(transaction.dialect.name, tables.thread, tuple(row)), row)
+        created = self.find(transaction, thread_id)
         if created is None:
             raise RowError(f"the row of thread {thread_id!r} was deleted while it was being written")
+        created.seqs = {} if not (created.next_seq or created.next_value) else created.seqs
         return created
 
-    def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
+    def find(self, transaction: Transaction, thread_id: str, *, lock: bool = True) -> Thread | None:
         """Return the thread, or None if it does not exist; with `lock`, lock its row until the transaction ends."""
-        query = _LOCKED if lock else _FOUND
-        row = conn.execute(query, {"name": thread_id}).one_or_none()
-        return None if row is None else self.from_row(conn, row, may_create=lock)
+        if self.known.get(thread_id) is None:
+            checked_key(thread_id, _THREAD_ID_BYTES)
+        row = transaction.run(_LOCKED if lock else _FOUND, {"name": thread_id}).fetchone()
+        return None if row is None else self.from_row(row, thread_id, transaction if lock else None)
 
-    def from_row(self, conn: sa.Connection, row: Sequence[Any], *, may_create: bool = False) -> Thread:
-        """Return the thread whose row was read; with `may_create`, encrypt a thread that holds nothing yet."""
-        values: list[Any] = [*row]
-        salt, values[-1] = values[-1], RowCodec(values[0], name=values[1])
-        thread = Thread(*values)
+    def from_row(self, row: Sequence[Any], thread_id: str, transaction: Transaction | None = None) -> Thread:
+        """Return the thread whose row (the columns `COLUMNS`) was read, with what is known of it.
+
+        In a `transaction` that has locked the row, a thread that holds nothing yet is encrypted.
+        """
+        known = self.known.get(thread_id)
+        key, stamp, next_seq, next_value, next_checkpoint, packed, updated_at, lease, lease_until, salt = row
+        lease = lease.decode() if isinstance(lease, bytes) else lease
+        if known is not None and known.id == key and known.stamp == stamp:
+            counters = next_seq, next_value, next_checkpoint, packed, updated_at, lease, lease_until
+            return Thread(key, thread_id, stamp, *counters, known.codec, known.seqs, known.lists, known.newest)
+        counters = next_seq, next_value, next_checkpoint, packed, updated_at, lease, lease_until
+        thread = Thread(key, thread_id, stamp, *counters, RowCodec(key, name=thread_id))
         if self.keys is not None or salt is not None:
-            thread.codec = self._codec(conn, thread, salt, may_create=may_create)
+            thread.codec = self._codec(thread, salt, transaction)
         return thread
 
     def new(self, key: int, thread_id: str) -> tuple[Thread, bytes | None]:
         """Return a thread whose row has yet to be inserted under this key, and the salt to store in the row."""
-        thread = Thread(
-            id=key,
-            thread_id=thread_id,
-            stamp=new_stamp(),
-            lease=None,
-            lease_until=None,
-            updated_at=self.now(),
-            codec=RowCodec(key, name=thread_id),
-            **_NO_ROWS,
-        )
+        checked_key(thread_id, _THREAD_ID_BYTES)
+        codec = RowCodec(key, name=thread_id)
+        thread = Thread(key, thread_id, 0, 0, 0, 0, 0, 0.0, None, None, codec, {})
         return thread, self._encrypt(thread)
 
-    def save(self, conn: sa.Connection, thread: Thread) -> None:
+    def save(self, transaction: Transaction, thread: Thread) -> None:
         """Write the counters, the lease, the time of this write and a new stamp."""
-        before, thread.stamp, thread.updated_at = thread.stamp, new_stamp(), self.now()
-        values = {name: getattr(thread, name) for name in SAVED}
-        if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
+        thread.stamp, thread.updated_at = new_stamp(), self.now()
+        if not transaction.run(_SAVE, {"key": thread.id, **saved(thread)}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
-        thread.note_new_stamp(before)
 
-    def rotate(self, conn: sa.Connection, thread: Thread) -> int:
+    def rotate(self, transaction: Transaction, thread: Thread) -> int:
         """Encrypt the thread's salt with the current key; return how many rows were changed (0 or 1)."""
-        body = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
+        [body] = transaction.run(_SALT_OF, {"key": thread.id}).fetchone()
         if self.keys is None or body is None or self.keys.is_current(bytes(body)):
             return 0
         without_salt = RowCodec(thread.id, self.keys, name=thread.thread_id)
-        _store_salt(conn, thread.id, without_salt.encode(_SALT, without_salt.decode(_SALT, bytes(body))))
+        salt = without_salt.encode(_SALT, without_salt.decode(_SALT, bytes(body)))
+        transaction.run(_STORE_SALT, {"key": thread.id, "content": salt})
         return 1
 
-    def _codec(self, conn: sa.Connection, thread: Thread, salt: Any, *, may_create: bool) -> RowCodec:
+    def _codec(self, thread: Thread, salt: Any, transaction: Transaction | None) -> RowCodec:
         if self.keys is None:
             raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
         without_salt = RowCodec(thread.id, self.keys, name=thread.thread_id)
         if salt is not None:
             return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)), name=thread.thread_id)
-        if not may_create or thread.next_seq or thread.next_checkpoint or thread.next_blob:
+        if transaction is None or thread.next_seq or thread.next_checkpoint or thread.next_value:
             raise RowError(f"thread {thread.thread_id!r} is not encrypted, but the database was opened with keys")
-        _store_salt(conn, thread.id, self._encrypt(thread))
+        transaction.run(_STORE_SALT, {"key": thread.id, "content": self._encrypt(thread)})
         return thread.codec
 
     def _encrypt(self, thread: Thread) -> bytes | None:
@@ -228,6 +237,20 @@ class Threads:
         salt = new_salt()
         thread.codec = RowCodec(thread.id, self.keys, salt, name=thread.thread_id)
         return RowCodec(thread.id, self.keys, name=thread.thread_id).encode(_SALT, salt)
+
+
+def saved(thread: Thread) -> dict[str, Any]:
+    """Return the columns of a thread's row that a write changes."""
+    return {
+        "stamp": thread.stamp,
+        "next_seq": thread.next_seq,
+        "next_value": thread.next_value,
+        "next_checkpoint": thread.next_checkpoint,
+        "packed": thread.packed,
+        "updated_at": thread.updated_at,
+        "lease": thread.lease,
+        "lease_until": thread.lease_until,
+    }
 
 
 class Lease(NamedTuple):
@@ -288,53 +311,17 @@ def _is_leased(thread: Thread, now: float) -> bool:
     return thread.lease is not None and ends is not None and now < ends <= now + LONGEST_LEASE_S
 
 
-@dataclass(slots=True)
-class CachedThreads:
-    """The thread rows that a transaction saved, by thread id, kept for the next transaction of the same connection.
-
-    They may be used only if `committed` is True, because a transaction that was rolled back has saved nothing.
-    """
-
-    stamp: tuple[int, int]
-    """`Database.change_stamp` after the threads were saved."""
-    threads: dict[str, Thread]
-    committed: bool = False
-
-
-def take_cached_threads(conn: sa.Connection, stamp: tuple[int, int]) -> dict[str, Thread]:
-    """Remove and return the threads that the last transaction of this connection cached.
-
-    Return {} if the file was changed since then: `stamp`, the current `Database.change_stamp`, then differs.
-    """
-    last: CachedThreads | None = conn.info.pop(_CACHE_KEY, None)
-    return last.threads if last is not None and last.committed and last.stamp == stamp else {}
-
-
-def cache_threads(conn: sa.Connection, stamp: tuple[int, int], threads: Mapping[str, Thread]) -> CachedThreads:
-    """Cache threads whose rows are about to be committed; keep at most the last 64."""
-    newest = dict(islice(threads.items(), max(len(threads) - _CACHED_THREADS, 0), None))
-    for thread in newest.values():
-        thread.added.clear()
-    conn.info[_CACHE_KEY] = last = CachedThreads(stamp, newest)
-    return last
-
-
-def keep_cached_threads(conn: sa.Connection, before: tuple[int, int], after: tuple[int, int]) -> None:
-    """Keep the cached threads valid across changes that concern no thread: those between the two stamps."""
-    last: CachedThreads | None = conn.info.get(_CACHE_KEY)
-    if last is not None and last.stamp == before:
-        last.stamp = after
-
-
-def _store_salt(conn: sa.Connection, thread: int, body: bytes | None) -> None:
-    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=body))
-
-
-COLUMNS = tuple(tables.thread.c[one.name] for one in fields(Thread) if one.name in tables.thread.c)
-_FOUND = sa.select(*COLUMNS, tables.thread.c.salt).where(tables.thread.c.thread_id == sa.bindparam("name"))
+_NEW_KEYS = sa.select(
+    sa.func.nextval(sa.func.pg_get_serial_sequence(tables.thread.name, tables.thread.c.id.name))
+).select_from(sa.func.generate_series(1, sa.literal_column("32")))
+_row = tables.thread.c
+COLUMNS = (_row.id, *(_row[name] for name in SAVED), _row.salt)
+_FOUND = sa.select(*COLUMNS).where(_row.thread_id == sa.bindparam("name"))
 _LOCKED = _FOUND.with_for_update()
 _SAVE = (
     sa.update(tables.thread)
-    .where(tables.thread.c.id == sa.bindparam("key"))
+    .where(_row.id == sa.bindparam("key"))
     .values({name: sa.bindparam(name) for name in SAVED})
 )
+_SALT_OF = sa.select(_row.salt).where(_row.id == sa.bindparam("key"))
+_STORE_SALT = sa.update(tables.thread).where(_row.id == sa.bindparam("key")).values(salt=sa.bindparam("content"))

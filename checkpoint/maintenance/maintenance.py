@@ -12,9 +12,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from ..compaction.search_index import INDEXES
 from ..db.database import Database
 from ..db.thread_row import LONGEST_LEASE_S, Lease, Thread, check_lease, release_lease, take_lease
+from ..db.transaction import Transaction
 from ..errors import LeaseError
 from ..messages.message_store import MessageStore
-from ..messages.write_cache import WriteCache
 from . import retention, stats, thread_copies
 from .stats import ThreadStats
 
@@ -25,7 +25,6 @@ class ThreadMaintenance:
 
     database: Database
     store: MessageStore
-    cache: WriteCache
     now: Callable[[], float]
 
     def erase(self, thread_ids: Iterable[str]) -> None:
@@ -43,7 +42,7 @@ class ThreadMaintenance:
         """Copy a thread; raise ValueError if the target thread already holds anything."""
         copy = partial(thread_copies.copy, store=self.store, serde=serde)
         self.database.run_write(partial(copy, source_id=str(source), target_id=str(target)))
-        self.cache.forget([str(target)])
+        self.database.known_threads.forget([str(target)])
 
     def prune(
         self,
@@ -101,7 +100,7 @@ class ThreadMaintenance:
         def work(conn: sa.Connection) -> bool:
             thread = self.store.thread(conn, thread_id)
             taken = take_lease(thread, lease, self.now())
-            self.store.threads.save(conn, thread)
+            self.store.threads.save(Transaction(conn), thread)
             return taken
 
         return self.database.run_write(work)
@@ -113,7 +112,7 @@ class ThreadMaintenance:
             thread = self.store.find(conn, thread_id)
             if thread is not None:
                 release_lease(thread, lease)
-                self.store.threads.save(conn, thread)
+                self.store.threads.save(Transaction(conn), thread)
 
         self.database.run_write(work)
 
@@ -130,7 +129,7 @@ class ThreadMaintenance:
         self._forget_cached([thread_id])
 
     def _forget_cached(self, thread_ids: Sequence[str]) -> None:
-        self.cache.forget(thread_ids)
+        self.database.known_threads.forget(thread_ids)
         for thread_id in thread_ids:
             INDEXES.drop(self.database.engine.pool, thread_id)
 

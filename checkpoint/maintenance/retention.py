@@ -1,6 +1,6 @@
 """Erases threads, checkpoints of runs, old checkpoints, and the messages and blobs that nothing refers to."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,10 +16,11 @@ from ..compaction import archive, ledger, snapshots
 from ..db import run_leases, tables
 from ..db.statements import chunks
 from ..db.thread_row import Thread, new_stamp
-from ..errors import RowError
-from ..messages import blobs, message_blocks
-from ..messages.decode import references, run_blob_numbers
+from ..db.transaction import Transaction
+from ..messages import items, references
+from ..messages.decode import TYPED, VALUE, ValueDecoder
 from ..messages.message_store import MessageStore
+from ..messages.references import References
 from ..messages.sequence_runs import Runs, covering, expand
 
 _DELTA = "counters_since_delta_snapshot"
@@ -80,23 +81,32 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
 
 def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
     """Erase the checkpoints of these runs; set the parent of their children to the nearest remaining ancestor."""
-    stored = list(checkpoint_rows.all_of(conn, thread))
-    _remove(conn, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
+    transaction = Transaction(conn)
+    stored = checkpoint_rows.all_of(transaction, thread)
+    _remove(transaction, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
     sweep(conn, thread)
 
 
 def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
     """Erase the checkpoints that `keep` does not keep, and everything that only these checkpoints refer to."""
-    stored = list(checkpoint_rows.all_of(conn, thread))
-    about = {one.key: serde.loads_typed(one.metadata) for one in stored}
+    transaction = Transaction(conn)
+    stored = checkpoint_rows.all_of(transaction, thread)
+    decoder = ValueDecoder(thread, serde, items.fetch(transaction, thread, _metadata_values(stored)))
+    describe = thread.codec.describe
+    about = {one.key: decoder.build_typed(one.metadata, describe(one.row)) for one in stored}
     written: set[tuple[str, str, str]] = set()
-    for namespace, name, writes in pending_writes.all_of(conn, thread):
+    for namespace, name, writes in pending_writes.all_of(transaction, thread):
         written.update((namespace, name, write.channel) for write in writes)
     kept = _kept(thread, stored, about, written, keep)
-    _remove(conn, thread, stored, gone=about.keys() - kept)
+    _remove(transaction, thread, stored, gone=about.keys() - kept)
     if not keep.archive:
         _drop_archive(conn, thread)
     sweep(conn, thread)
+
+
+def _metadata_values(stored: Sequence[CheckpointRow]) -> References:
+    """Return the values that hold the metadata of checkpoints, where it is large."""
+    return References(values=tuple({one.metadata[1] for one in stored if one.metadata[0] in {VALUE, TYPED}}))
 
 
 def _kept(
@@ -146,7 +156,7 @@ def _with_delta(
 
 
 def _remove(
-    conn: sa.Connection, thread: Thread, stored: Sequence[CheckpointRow], *, gone: set[tuple[str, str]]
+    transaction: Transaction, thread: Thread, stored: Sequence[CheckpointRow], *, gone: set[tuple[str, str]]
 ) -> None:
     """Erase checkpoints, and set the parent of their children to the nearest remaining ancestor."""
     parents = {one.key: one.parent for one in stored}
@@ -159,7 +169,7 @@ def _remove(
         parent = next((name for name in islice(line, 1, None) if (namespace, name) not in gone), None)
         return None if one.key in gone else replace(one, parent=parent)
 
-    checkpoint_rows.change_all(conn, thread, change)
+    checkpoint_rows.change_all(transaction, thread, change)
 
 
 def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
@@ -178,48 +188,45 @@ def _time(one: CheckpointRow) -> float:
 
 
 def sweep(conn: sa.Connection, thread: Thread) -> None:
-    """Erase the messages and blobs that no checkpoint, pending write, snapshot or archive row refers to."""
-    found = list(encoded_values(conn, thread, checkpoint_rows.all_of(conn, thread)))
-    pieces = blobs.get(conn, thread, run_blob_numbers(found))
-    runs, numbers = references(found, pieces)
+    """Erase the messages and values that no checkpoint, pending write, snapshot or archive row refers to."""
+    transaction = Transaction(conn)
+    found = all_references(transaction, thread)
+    shared = items.fetch(transaction, thread, References(values=found.shared))
+    runs = [found.runs, *(items.shared_runs(shared, number, thread) for number in found.shared)]
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
     live = set(expand(all_runs(thread, [*runs, *held])))
-    rows = (sa.select(table.c.seq).where(table.c.thread == thread.id) for table in (tables.hash_, tables.message))
-    present = set(conn.execute(sa.union_all(*rows)).scalars())
-    _sweep_messages(conn, thread, present - live)
-    stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
-    for chunk in chunks(sorted(stored - numbers)):
-        conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
-    thread.note_deleted_messages()
-    before, thread.stamp = thread.stamp, new_stamp()
-    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(stamp=thread.stamp))
-    thread.note_new_stamp(before)
+    live.update(-1 - number for number in (*found.values, *found.shared))
+    gone: list[int] = []
+    for seq, hashes, body in items.all_rows(transaction, thread):
+        span = range(seq, seq + len(hashes) // items.HASH_BYTES)
+        left = live.intersection(span)
+        if not left:
+            gone.append(seq)
+        elif len(left) < len(span):
+            items.erase_within(transaction, thread, (seq, hashes, body), left)
+    items.delete(transaction, thread, gone)
+    thread.seqs, thread.lists, thread.newest = None, {}, {}
+    stamp = {"key": thread.id, "content": new_stamp()}
+    transaction.run(_STAMP, stamp)
+
+
+def all_references(transaction: Transaction, thread: Thread) -> References:
+    """Return the items to which the checkpoints and pending writes of a thread refer.
+
+    Every row is decoded first: its body tells whether its references were changed.
+    """
+    rows = [one.references for one in checkpoint_rows.all_of(transaction, thread)]
+    rows += [writes[0].references for _, _, writes in pending_writes.all_of(transaction, thread) if writes]
+    return references.joined(rows)
 
 
 def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
     """Return the sorted union of runs; raise RowError for a sequence number that the thread has never assigned."""
     whole = covering(many)
-    if whole and sum(whole[-1]) > thread.next_seq:
-        raise RowError(f"a row of thread {thread.id} is damaged: it refers to a message that never existed")
+    items.check_runs(thread, whole)
     return whole
 
 
-def encoded_values(conn: sa.Connection, thread: Thread, stored: Iterable[CheckpointRow]) -> Iterator[Any]:
-    """Yield every encoded value of the checkpoints `stored`, and of all pending writes of the thread."""
-    for one in stored:
-        yield from one.values.values()
-    for _, _, writes in pending_writes.all_of(conn, thread):
-        yield from (one.value for one in writes)
-
-
-def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None:
-    message, hashes, block_rows = tables.message.c, tables.hash_.c, tables.block.c
-    edge = message_blocks.first_single(thread)
-    for chunk in chunks(sorted(dead)):
-        conn.execute(sa.delete(tables.hash_).where(hashes.thread == thread.id, hashes.seq.in_(chunk)))
-        conn.execute(sa.delete(tables.message).where(message.thread == thread.id, message.seq.in_(chunk)))
-    blocks = {seq // message_blocks.BLOCK for seq in dead if seq < edge}
-    for block, held in list(message_blocks.read(conn, thread, blocks)):
-        left = [None if block * message_blocks.BLOCK + place in dead else body for place, body in enumerate(held)]
-        conn.execute(sa.delete(tables.block).where(block_rows.thread == thread.id, block_rows.block == block))
-        message_blocks.write(conn, thread, {block: left})
+_STAMP = (
+    sa.update(tables.thread).where(tables.thread.c.id == sa.bindparam("key")).values(stamp=sa.bindparam("content"))
+)

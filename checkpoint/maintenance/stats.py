@@ -8,16 +8,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..checkpoints import checkpoint_rows
+from ..checkpoints import checkpoint_rows, pending_writes
 from ..compaction import snapshots
 from ..compaction.ledger import PREPARING, SWAPPED
 from ..db import tables
 from ..db.thread_row import Thread
-from ..messages import blobs, message_blocks
-from ..messages.decode import references, run_blob_numbers
+from ..db.transaction import Transaction
+from ..messages import items, references
 from ..messages.message_store import MessageStore
+from ..messages.references import References
 from ..messages.sequence_runs import Runs
-from .retention import all_runs, encoded_values
+from .retention import all_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class ThreadStats:
     checkpoint_bytes: int
     write_bytes: int
     message_bytes: int
-    blob_bytes: int
+    value_bytes: int
     updated_at: float
     unshared_message_bytes: int | None = None
     """Bytes of the messages, uncompressed, if every checkpoint, pending write and snapshot had its own copies.
@@ -49,7 +50,7 @@ class ThreadStats:
     @property
     def total_bytes(self) -> int:
         """Size of all stored row bodies, in bytes."""
-        return self.checkpoint_bytes + self.write_bytes + self.message_bytes + self.blob_bytes
+        return self.checkpoint_bytes + self.write_bytes + self.message_bytes + self.value_bytes
 
 
 def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> ThreadStats | None:
@@ -68,32 +69,34 @@ def stats_of_all(conn: sa.Connection) -> list[ThreadStats]:
 
 def _of_rows(rows: Iterable[Mapping[Any, Any]]) -> Iterator[ThreadStats]:
     for row in rows:
-        held: dict[str, Any] = {**row}
-        held["messages"] = held.pop("single_messages") + held.pop("block_messages")
-        held["message_bytes"] = held.pop("single_message_bytes") + held.pop("block_bytes")
-        held.update((name, int(size)) for name, size in held.items() if name.endswith("_bytes"))
+        held: dict[str, Any] = {name: value if name in _AS_READ else int(value) for name, value in row.items()}
         yield ThreadStats(**held)
 
 
 def _unshared_bytes(conn: sa.Connection, thread: Thread) -> int:
-    found = list(encoded_values(conn, thread, list(checkpoint_rows.all_of(conn, thread))))
-    runs, _ = references(found, blobs.get(conn, thread, run_blob_numbers(found)))
-    taken = list(snapshots.of_thread(conn, thread).values())
-    all_runs(thread, [*runs, *taken])
-    sizes = {seq: len(body) for seq, body in message_blocks.all_messages(conn, thread)}
-    before = list(accumulate((sizes.get(seq, 0) for seq in range(thread.next_seq)), initial=0))
-    return sum(_span(before, one) for one in (*runs, *taken))
+    transaction = Transaction(conn)
+    rows = [one.references for one in checkpoint_rows.all_of(transaction, thread)]
+    rows += [writes[0].references for _, _, writes in pending_writes.all_of(transaction, thread) if writes]
+    whole = references.joined(rows)
+    shared = items.fetch(transaction, thread, References(values=whole.shared))
+    runs = [one.runs for one in rows]
+    runs += [items.shared_runs(shared, number, thread) for one in rows for number in one.shared]
+    runs += snapshots.of_thread(conn, thread).values()
+    all_runs(thread, runs)
+    data: dict[int, bytes] = {}
+    items.open_rows(thread.codec, items.all_rows(transaction, thread), data)
+    before = list(accumulate((len(data.get(seq, b"")) for seq in range(thread.next_seq)), initial=0))
+    return sum(_span(before, one) for one in runs)
 
 
 def _span(before: Sequence[int], runs: Runs) -> int:
     return sum(before[start + length] - before[start] for start, length in runs)
 
 
+_AS_READ = ("thread_id", "updated_at")
 _COUNTED = {
     "checkpoints": tables.checkpoint,
     "writes": tables.write,
-    "single_messages": tables.message,
-    "block_messages": tables.hash_,
     "snapshots": tables.snapshot,
 }
 _ledger = tables.ledger.c
@@ -106,9 +109,13 @@ _ATTEMPTS = {
 _MEASURED = {
     "checkpoint_bytes": tables.checkpoint,
     "write_bytes": tables.write,
-    "single_message_bytes": tables.message,
-    "block_bytes": tables.block,
-    "blob_bytes": tables.blob,
+}
+_item = tables.item.c
+_length = sa.func.length(_item.body)
+_OF_ITEMS = {
+    "messages": (_item.held, _item.seq >= 0),
+    "message_bytes": (_length, _item.seq >= 0),
+    "value_bytes": (_length, _item.seq < 0),
 }
 
 
@@ -128,4 +135,7 @@ def _query(*, one: bool) -> sa.Select[*tuple[Any, ...]]:
             table.c.thread == row.id
         )
         query = query.add_columns(size.scalar_subquery().label(name))
+    for name, (number, condition) in _OF_ITEMS.items():
+        total = sa.select(sa.func.coalesce(sa.func.sum(number), 0)).where(_item.thread == row.id, condition)
+        query = query.add_columns(total.scalar_subquery().label(name))
     return query.where(row.id == sa.bindparam("key")) if one else query.order_by(row.id)

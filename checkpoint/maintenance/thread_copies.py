@@ -15,8 +15,10 @@ from ..db import tables
 from ..db.row_codec import RowCodec
 from ..db.statements import chunks
 from ..db.thread_row import Thread
-from ..messages import blobs, message_blocks
-from ..messages.message_codec import content_hash
+from ..db.transaction import Transaction
+from ..messages import items, references
+from ..messages.decode import ValueDecoder
+from ..messages.encode import ValueEncoder
 from ..messages.message_store import MessageStore
 
 _Row = Mapping[Any, Any]
@@ -42,19 +44,20 @@ class EncodedColumn:
 
 
 ENCODED_COLUMNS = (
-    EncodedColumn(tables.message, "body", lambda row: f"message {row['seq']}"),
-    EncodedColumn(tables.block, "body", lambda row: f"block {row['block']}"),
-    EncodedColumn(tables.blob, "body", lambda row: f"blob {row['number']}"),
+    EncodedColumn(tables.item, "body", lambda row: items.row_name(row["seq"], row["hashes"])),
     EncodedColumn(
         tables.checkpoint,
         "body",
         lambda row: checkpoint_rows.row_name(row["namespace"], row["id"]),
-        lambda row: checkpoint_rows.bound_columns(row["number"], row["parent"], row["run"], row["metadata_hashes"]),
+        lambda row: checkpoint_rows.bound_columns(
+            row["number"], row["parent"], row["run"], row["metadata_hashes"], bytes(row["refs"])
+        ),
     ),
     EncodedColumn(
         tables.write,
         "body",
         lambda row: pending_writes.row_name(row["namespace"], row["checkpoint"], row["task"]),
+        lambda row: bytes(row["refs"]).hex(),
     ),
     EncodedColumn(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
     EncodedColumn(
@@ -88,10 +91,10 @@ def copy(
                 conn.execute(sa.insert(table), chunk)
     if not target.codec.hashes_are_plain:
         _update_hashes(conn, target)
-    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless"):
+    for name in ("next_seq", "next_value", "next_checkpoint", "packed"):
         setattr(target, name, getattr(source, name))
-    _rename(conn, serde, source, target)
-    store.threads.save(conn, target)
+    _rename(Transaction(conn), serde, source, target)
+    store.threads.save(Transaction(conn), target)
 
 
 def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
@@ -109,7 +112,7 @@ def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
                 anew = encoded.encode_again(row, thread.codec, thread.codec)
                 conn.execute(sa.update(table).where(key).values({column: anew}))
                 changed += 1
-    return changed + store.threads.rotate(conn, thread)
+    return changed + store.threads.rotate(Transaction(conn), thread)
 
 
 def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thread) -> dict[str, Any]:
@@ -119,43 +122,39 @@ def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thre
     return {**row, **anew, "thread": target.id}
 
 
-def _rename(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
+def _rename(transaction: Transaction, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
     """Put the copy's id into metadata that names the thread; LangGraph's server writes such metadata.
 
     The hashes of the metadata are made anew: if encrypted, they depend on the thread, too.
     """
+    target.seqs = items.read_hashes(transaction, target)
+    batch = items.Batch(target)
 
     def renamed(one: CheckpointRow) -> CheckpointRow:
-        about: dict[str, Any] = serde.loads_typed(one.metadata)
+        data = items.fetch(transaction, target, one.references)
+        about: dict[str, Any] = ValueDecoder(target, serde, data).build_typed(one.metadata, one.row)
         if about.get("thread_id") == source.thread_id:
             about["thread_id"] = target.thread_id
-            one = replace(one, metadata=serde.dumps_typed(about))
+            encoder = ValueEncoder(batch, serde, one.namespace)
+            metadata = encoder.encode(about)
+            both = references.joined([one.references, encoder.references()])
+            one = replace(one, metadata=metadata, references=both)
         elif target.codec.hashes_are_plain:
             return one
         if one.metadata_hashes is None:
             return one
         return replace(one, metadata_hashes=hashes_of(target.codec, about | ({"run_id": one.run} if one.run else {})))
 
-    checkpoint_rows.change_all(conn, target, renamed)
+    checkpoint_rows.change_all(transaction, target, renamed)
+    items.insert(transaction, batch.items)
+    batch.count()
 
 
 def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
     """Replace the hashes of copied rows, because an encrypted thread's hashes depend on the thread."""
-    conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))
-    for chunk in chunks(list(message_blocks.in_blocks(conn, thread))):
-        hashes = [
-            {"thread": thread.id, "hash": thread.codec.lookup_hash(content_hash(body)), "seq": seq}
-            for seq, body in chunk
-        ]
-        conn.execute(sa.insert(tables.hash_), hashes)
-    for seq, body in list(message_blocks.in_single_rows(conn, thread)):
-        held = tables.message.c
-        mine = sa.and_(held.thread == thread.id, held.seq == seq)
-        conn.execute(sa.update(tables.message).where(mine).values(hash=thread.codec.lookup_hash(content_hash(body))))
-    numbers = conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars().all()
-    for number, body in blobs.get(conn, thread, numbers).items():
-        mine = sa.and_(tables.blob.c.thread == thread.id, tables.blob.c.number == number)
-        conn.execute(sa.update(tables.blob).where(mine).values(hash=thread.codec.lookup_hash(content_hash(body))))
+    transaction = Transaction(conn)
+    for row in items.all_rows(transaction, thread):
+        items.hash_again(transaction, thread, row)
 
 
 def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
@@ -167,4 +166,4 @@ def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
 
 
 def _ids(conn: sa.Connection, thread: Thread) -> set[tuple[str, int, str]]:
-    return {(one.namespace, one.number, one.id) for one in checkpoint_rows.all_of(conn, thread)}
+    return {(one.namespace, one.number, one.id) for one in checkpoint_rows.all_of(Transaction(conn), thread)}

@@ -1,285 +1,257 @@
-"""Encodes the values of one put: messages and large values become numbers, small values are written in place.
+"""Encodes the values of one row: messages and large values become numbers, small values are written in place.
 
-The encoder finds messages in the usual containers: dicts, lists, `Send`, `Overwrite` and the snapshots of delta
-channels. A value without messages is serialized as a whole. `ValueEncoder.plan` needs no database and is called
-before the thread's row is locked; `ValueEncoder.write` fills in the numbers under the lock. As with every LangGraph
-checkpointer, a tuple is read back as a list.
+msgpack walks a value, and asks about the objects in it that it does not know: a message becomes its number wherever
+it stands, `Send`, `Overwrite` and the snapshots of delta channels are written by their parts, and any other object by
+the saver's serializer. A list of messages is written as runs of their numbers; lists within a value are looked for
+only if many messages were met in it. As with every LangGraph checkpointer, a tuple is read back as a list.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, groupby, repeat
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Any
-from weakref import ref
 
 import ormsgpack
-import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import (
     _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no public name
 )
 from langgraph.types import Overwrite, Send
 
-from ..db.thread_row import Thread
-from ..errors import MessageError
-from . import blobs
-from .change_detection import MESSAGE_CLASSES, observe
+from ..db.thread_row import StoredList
+from ..errors import MessageError, ValueTypeError
 from .decode import (
-    BLOB,
-    DELTA,
-    DICT,
+    EXT_DELTA,
+    EXT_FOREIGN,
+    EXT_LIST,
+    EXT_MESSAGE,
+    EXT_NAMELESS,
+    EXT_OVERWRITE,
+    EXT_SEND,
     INLINE,
-    LIST,
-    MESSAGE,
-    MESSAGE_WITHOUT_ID,
-    OVERWRITE,
+    PACKED,
+    PLAIN,
     RUNS,
-    SEND,
     SHARED_RUNS,
+    TYPED,
+    VALUE,
 )
-from .message_codec import check_readable
-from .message_store import MessageStore, PreparedMessage, prepare
-from .sequence_runs import Runs, count, encode_runs, extended, first
-from .write_cache import GenerationKey, SerializedMessage, StoredList, StoredMessage, WriteCache
+from .items import PACK, Batch
+from .message_codec import NAMES, PLAIN_OPTION, contents_hash, stored_bytes
+from .references import References
+from .sequence_runs import Runs, covering, encode_runs, extended, first
 
 _INLINE_BYTES = 256
-_SHORT_LIST = 16
-"""Number of messages up to which the messages of a list are cached one by one, not as a list."""
-_RUNS_PER_BLOB = 64
+_RUNS_PER_VALUE = 64
+_FEW = 16
+"""Number of messages up to which they are written one by one."""
 _MAX_DEPTH = 16
-_CONTAINERS: frozenset[type] = frozenset({dict, list, tuple, Send, Overwrite, DeltaSnapshot})
+_OPTION = PLAIN_OPTION | ormsgpack.OPT_REPLACE_SURROGATES
+_SCALARS: frozenset[type] = frozenset({type(None), bool, float})
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_CLASSES = frozenset(NAMES)
 _id = attrgetter("id")
 
 
-@dataclass(slots=True)
-class _Single:
-    """A message of the values that a put stores; `seq` is set when the message's row is known or written.
+class _Listed:
+    """An encoded list of messages, in place of the list. No tuple, which msgpack would write by itself."""
 
-    A message that is already `stored` is serialized only if its row was deleted since.
-    """
-
-    message: BaseMessage
-    observed: Any
-    stored: StoredMessage | None = None
-    prepared: PreparedMessage | None = None
-    seq: int = -1
+    def __init__(self, encoded: list[Any]) -> None:
+        self.encoded = encoded
 
 
-@dataclass(slots=True)
-class _List:
-    """A list of messages, all with ids, among the values that a put stores; `runs` is set in the transaction."""
-
-    messages: Sequence[BaseMessage]
-    """The caller's own list: if rows of stored messages were deleted, these messages are stored again from here.
-
-    The list is not copied, because copying takes as long as comparing the messages.
-    """
-    known: tuple[StoredList, int] | None
-    """A stored list, and how many messages at its start are also at the start of this list; or None."""
-    singles: list[_Single]
-    """The messages of this list after the messages that it shares with the stored list."""
-    runs: Runs = ()
-
-
-@dataclass(slots=True)
-class _Large:
-    data: bytes
-    number: int = -1
-
-
-@dataclass(slots=True)
 class ValueEncoder:
-    """Encodes the values of one put. `write` is called again if the transaction is retried."""
+    """Encodes the values of one row of a namespace; `references` then tells the items that they refer to."""
 
-    serde: SerializerProtocol
-    cache: WriteCache
-    thread_id: str
-    _lists: list[_List] = field(default_factory=list[_List])
-    _singles: list[_Single] = field(default_factory=list[_Single])
-    _large: list[_Large] = field(default_factory=list[_Large])
+    def __init__(self, batch: Batch, serde: SerializerProtocol, namespace: str) -> None:
+        self._batch = batch
+        self._serde = serde
+        self._namespace = namespace
+        # another serializer may change also what msgpack knows: it gets every value without messages
+        self._is_usual = isinstance(serde, JsonPlusSerializer)
+        self._runs: list[Runs] = []
+        self._values: set[int] = set()
+        self._shared: set[int] = set()
+        self._met = 0
+        self._error: ValueTypeError | None = None
 
-    def plan(self, value: Any, depth: int = 0) -> Any:
-        """Serialize a value and return a plan, which `write` turns into its encoded value.
+    def references(self) -> References:
+        """Return the items to which the encoded values refer."""
+        runs = self._runs[0] if len(self._runs) == 1 else ()
+        if len(self._runs) > 1 or len(runs) > 1:
+            runs = covering(self._runs)
+        if not (self._values or self._shared):
+            return References(runs)
+        return References(runs, tuple(sorted(self._values)), tuple(sorted(self._shared)))
 
-        Raise `ValueTypeError` if a type in the value is not allowed.
+    def encode(self, value: Any, channel: str | None = None) -> list[Any]:
+        """Return a value as msgpack writes it; raise `ValueTypeError` if a type in the value is not allowed.
+
+        A list of messages in a `channel` is compared with the list that the channel held last.
         """
-        if type(value) in MESSAGE_CLASSES:
-            return self._plan_message(value)
-        if depth < _MAX_DEPTH and type(value) in _CONTAINERS and _contains_message(value, depth):
-            return self._plan_container(value, depth + 1)
-        return self._plan_whole(value)
+        kind = type(value)
+        if self._is_usual:
+            if kind in _SCALARS:
+                return [PLAIN, value]
+            if kind is str and len(value) <= _INLINE_BYTES:
+                return [PLAIN, value]
+            if kind is int and _SMALLEST <= value <= _LARGEST:
+                return [PLAIN, value]
+        if kind is list and value and _CLASSES.issuperset(map(type, value)) and all(map(_id, value)):
+            with suppress(MessageError):  # a message holds an object that only the serializer knows
+                return self._encode_list(value, channel)
+        return self._encode_whole(value)
 
-    def write(self, conn: sa.Connection, thread: Thread, store: MessageStore, planned: Any) -> Any:
-        """Store all planned messages and large values; return `planned` with their numbers filled in."""
-        for one in self._lists:
-            if one.known and one.known[0].generation_key != thread.generation_key:
-                deleted = one.messages[: one.known[1]]
-                one.singles = [*map(_Single, deleted, map(observe, deleted)), *one.singles]
-                one.known = None
-        self._store_messages(conn, thread, store)
-        for one in self._lists:
-            shared = first(one.known[0].runs, one.known[1]) if one.known else ()
-            one.runs = extended(shared, (single.seq for single in one.singles))
-        numbers = blobs.add(conn, thread, [large.data for large in self._large])
-        for large, number in zip(self._large, numbers, strict=True):
-            large.number = number
-        return _encoded(conn, thread, planned)
+    def _encode_whole(self, value: Any) -> list[Any]:
+        data = None if type(value) is bytearray else self._packed(value)  # msgpack would write bytes
+        if data is not None:
+            return [PACKED, data] if len(data) <= _INLINE_BYTES else [VALUE, self._add_value(data)]
+        name, content = self._serde.dumps_typed(value)
+        if len(content) <= _INLINE_BYTES:
+            return [INLINE, name, content]
+        return [TYPED, self._add_value(ormsgpack.packb([name, content]))]
 
-    def remember_committed(self, generation_key: GenerationKey) -> None:
-        """Cache the messages of this put for the next put; the caller calls this method after the commit."""
-        short: list[_Single] = []
-        for one in self._lists:
-            if one.known or len(one.singles) > _SHORT_LIST:
-                added = [single.message for single in one.singles]
-                observed = [single.observed for single in one.singles]
-                tracker = self.cache.extend_tracker(one.known, added, observed)
-                start = one.known[0].first if one.known else ref(added[0])
-                new = StoredList(generation_key, start, count(one.runs), tracker, one.runs)
-                self.cache.remember_list(self.thread_id, new, one.known and one.known[0])
-            else:
-                short += one.singles
-        stored = (
-            StoredMessage(generation_key, ref(single.message), single.observed, single.seq)
-            for single in (*short, *self._singles)
-        )
-        self.cache.remember_messages(self.thread_id, stored)
-
-    def _store_messages(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:
-        """Set the sequence number of every planned message, and store the messages that are new."""
-        new: list[_Single] = []
-        for single in (*chain.from_iterable(one.singles for one in self._lists), *self._singles):
-            # since a message was planned, another put may have committed it, for example as a pending write
-            stored = single.stored or self.cache.find_message(self.thread_id, single.message)
-            if stored is not None and stored.generation_key == thread.generation_key:
-                single.seq, single.observed = stored.seq, stored.observed
-            else:
-                new.append(single)
-        if new:
-            prepared = [single.prepared or prepare(single.message) for single in new]
-            for single, seq in zip(new, store.add(conn, thread, prepared, checked=True), strict=True):
-                single.seq = seq
-
-    def _plan_container(self, value: Any, depth: int) -> Any:
-        match value:
-            case dict():
-                return [DICT, {key: self.plan(held, depth) for key, held in value.items()}]
-            case Send():
-                timeout = None if value.timeout is None else self._plan_whole(value.timeout)
-                return [SEND, value.node, self.plan(value.arg, depth), timeout]
-            case Overwrite():
-                return [OVERWRITE, self.plan(value.value, depth)]
-            case DeltaSnapshot():
-                return [DELTA, self.plan(value.value, depth)]
-            case _:
-                return self._plan_sequence(value, depth)
-
-    def _plan_sequence(self, values: Sequence[Any], depth: int) -> Any:
-        if (listed := self._plan_list(values)) is not None:
-            return listed
-        parts: list[Any] = []
-        for is_message_with_id, group in groupby(values, lambda one: type(one) in MESSAGE_CLASSES and bool(one.id)):
-            held = list(group)
-            if is_message_with_id and (listed := self._plan_list(held)) is not None:
-                parts.append(listed)
-            else:
-                planned = map(self.plan, held, repeat(depth))
-                # a LIST joins the messages of each `_List` among its parts, so an inner list gets a LIST of its own
-                parts.extend([LIST, [part]] if type(part) is _List else part for part in planned)
-        return [LIST, parts]
-
-    def _plan_list(self, messages: Sequence[Any]) -> _List | None:
-        """Plan a list that holds only messages with ids; return None for any other list."""
-        known = self.cache.find_prefix(self.thread_id, messages)
-        rest = messages[known[1] :] if known else messages
-        if not (set(map(type, rest)) <= MESSAGE_CLASSES and all(map(_id, rest))):
-            return None
-        singles: list[_Single] = []
-        for message in rest:
-            if (single := self._plan_single(message)) is None:
-                return None
-            singles.append(single)
-        listed = _List(messages, known, singles)
-        self._lists.append(listed)
-        return listed
-
-    def _plan_message(self, message: BaseMessage) -> Any:
-        if (single := self._plan_single(message)) is None:
-            return self._plan_whole(message)
-        self._singles.append(single)
-        return [MESSAGE if message.id else MESSAGE_WITHOUT_ID, single]
-
-    def _plan_single(self, message: BaseMessage) -> _Single | None:
-        """Plan a message; return None if it holds values that only the saver's own serializer can load."""
-        if (stored := self.cache.find_message(self.thread_id, message)) is not None:
-            return _Single(message, stored.observed, stored)
-        if (recent := self.cache.find_serialized(message)) is not None:
-            return _Single(message, recent.observed, None, recent.prepared)
-        # before serializing: if the message changes in between, a later put notices the change and stores it again
-        observed = observe(message)
+    def _packed(self, value: Any) -> bytes | None:
+        """Return a value in msgpack; None if the serializer has to write it."""
+        runs, self._met = len(self._runs), 0
         try:
-            prepared = prepare(message)
-            check_readable(message, prepared.body)
-        except MessageError:
+            data = ormsgpack.packb(value, self._form, _OPTION)
+            if self._met > _FEW:
+                del self._runs[runs:]
+                data = ormsgpack.packb(self._with_lists(value, _MAX_DEPTH), self._form, _OPTION)
+        except (ormsgpack.MsgpackEncodeError, TypeError, ValueError):
+            if self._error is not None:  # ormsgpack replaces an error of `_form` by its own error
+                raise self._error from None
             return None
-        self.cache.remember_serialized(SerializedMessage(message, observed, prepared))
-        return _Single(message, observed, None, prepared)
+        return data if self._is_usual or self._met else None
 
-    def _plan_whole(self, value: Any) -> Any:
-        kind, data = self.serde.dumps_typed(value)
-        if len(data) <= _INLINE_BYTES:
-            return [INLINE, kind, data]
-        large = _Large(ormsgpack.packb([kind, data]))
-        self._large.append(large)
-        return large
+    def _with_lists(self, value: Any, depth: int) -> Any:
+        """Return a value with `_Listed` in place of each list of messages."""
+        if not depth:
+            return value
+        within = partial(self._with_lists, depth=depth - 1)
+        if type(value) is dict:
+            return {key: within(held) for key, held in value.items()}
+        if type(value) in {list, tuple}:
+            if len(value) > _FEW and _CLASSES.issuperset(map(type, value)) and all(map(_id, value)):
+                with suppress(MessageError):
+                    return _Listed(self._encode_list(list(value), None))
+            return list(map(within, value))
+        return _rebuilt(value, within)
+
+    def _encode_list(self, messages: list[BaseMessage], channel: str | None) -> list[Any]:
+        place = None if channel is None else (self._namespace, channel)
+        lists = self._batch.thread.lists | self._batch.lists
+        known = lists.get(place) if place is not None else None
+        # Another OS thread may change a message meanwhile. What is compared next time is taken first: so a message
+        # that changes after it is found changed then, also if the change was stored already.
+        tail = known.length // PACK * PACK if known else 0
+        hashes = _hashes(messages, tail) if place else ()
+        count = _count_unchanged(messages, known) if known else 0
+        if known and count < known.length:
+            tail, hashes = count, _hashes(messages, count)
+        if not count and len(messages) > _FEW:  # the list of another channel, or of a `Send`
+            known, count = self._longest_start(messages, lists.values())
+        if known is None or not count == known.length == len(messages):
+            seqs = [self._batch.add_message(stored_bytes(one)) for one in messages[count:]]
+            start = first(known.runs, count) if known else ()
+            kept = known.hashes[: tail // PACK] if known else ()
+            known = StoredList(extended(start, seqs), len(messages), (*kept, *hashes))
+        if place is not None:
+            self._batch.lists[place] = known
+        return self._encode_runs(known.runs)
+
+    @staticmethod
+    def _longest_start(messages: Sequence[BaseMessage], lists: Iterable[StoredList]) -> tuple[StoredList | None, int]:
+        """Return the stored list with which the messages begin the longest, and for how many messages they do."""
+        best: tuple[StoredList | None, int] = None, 0
+        for one in lists:
+            count = _count_unchanged(messages, one)
+            best = (one, count) if count > best[1] else best
+        return best
+
+    def _encode_runs(self, runs: Runs) -> list[Any]:
+        """Encode runs; a list with very many keeps most of them in values of 64 runs, which later lists share."""
+        shared = len(runs) // _RUNS_PER_VALUE - 1
+        if shared < 1:
+            self._runs.append(runs)
+            return [RUNS, encode_runs(runs)]
+        parts = (runs[at * _RUNS_PER_VALUE : (at + 1) * _RUNS_PER_VALUE] for at in range(shared))
+        numbers = [self._batch.add_value(encode_runs(part)) for part in parts]
+        rest = runs[shared * _RUNS_PER_VALUE :]
+        self._shared.update(numbers)
+        self._runs.append(rest)
+        return [SHARED_RUNS, numbers, encode_runs(rest)]
+
+    def _add_value(self, data: bytes) -> int:
+        number = self._batch.add_value(data)
+        self._values.add(number)
+        return number
+
+    def _form(self, value: Any) -> Any:
+        """Return the extension that stands for an object that msgpack does not know."""
+        pack = partial(ormsgpack.packb, default=self._form, option=_OPTION)
+        match value:
+            case _ if type(value) in _CLASSES:
+                return self._message(value)
+            case _Listed():
+                return ormsgpack.Ext(EXT_LIST, ormsgpack.packb(value.encoded))
+            case Send() if type(value) is Send:
+                return ormsgpack.Ext(EXT_SEND, pack([value.node, value.arg, value.timeout]))
+            case Overwrite() if type(value) is Overwrite:
+                return ormsgpack.Ext(EXT_OVERWRITE, pack(value.value))
+            case DeltaSnapshot():
+                return ormsgpack.Ext(EXT_DELTA, pack(value.value))
+            case _:
+                return self._foreign(value)
+
+    def _message(self, message: BaseMessage) -> ormsgpack.Ext:
+        self._met += 1
+        try:
+            body = stored_bytes(message)
+        except MessageError:
+            return self._foreign(message)
+        if not message.id:
+            return ormsgpack.Ext(EXT_NAMELESS, body)
+        seq = self._batch.add_message(body)
+        self._runs.append(((seq, 1),))
+        return ormsgpack.Ext(EXT_MESSAGE, ormsgpack.packb(seq))
+
+    def _foreign(self, value: Any) -> ormsgpack.Ext:
+        try:
+            return ormsgpack.Ext(EXT_FOREIGN, ormsgpack.packb(self._serde.dumps_typed(value)))
+        except ValueTypeError as error:
+            self._error = error
+            raise
 
 
-def _contains_message(value: Any, depth: int) -> bool:
+def _rebuilt(value: Any, within: Callable[[Any], Any]) -> Any:
+    """Return a `Send`, an `Overwrite` or a delta snapshot with what `within` makes of its content."""
     match value:
-        case dict() if type(value) is dict and set(map(type, value)) <= {str}:
-            held: Iterable[Any] = value.values()
-        case list() | tuple() if type(value) in {list, tuple}:
-            held = value
-        case Send():
-            held = (value.arg,)
-        case Overwrite() | DeltaSnapshot():
-            held = (value.value,)
+        case Send() if type(value) is Send:
+            return Send(value.node, within(value.arg), timeout=value.timeout)
+        case Overwrite() if type(value) is Overwrite:
+            return Overwrite(within(value.value))
+        case DeltaSnapshot():
+            return DeltaSnapshot(within(value.value))
         case _:
-            return False
-    if any(map(MESSAGE_CLASSES.__contains__, map(type, held))):
-        return True
-    kinds = set(map(type, held))
-    return (
-        depth < _MAX_DEPTH
-        and not kinds.isdisjoint(_CONTAINERS)
-        and any(_contains_message(part, depth + 1) for part in held if type(part) in _CONTAINERS)
-    )
+            return value
 
 
-def _encoded(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
-    match planned:
-        case _List():
-            return _encoded_runs(conn, thread, planned.runs)
-        case _Single():
-            return planned.seq
-        case _Large():
-            return [BLOB, planned.number]
-        case list():
-            return [_encoded(conn, thread, part) for part in planned]
-        case dict():
-            return {key: _encoded(conn, thread, part) for key, part in planned.items()}
-        case _:
-            return planned
+def _count_unchanged(messages: Sequence[BaseMessage], known: StoredList) -> int:
+    """Return how many messages at the start of a list are as they were stored, in whole blocks."""
+    count = 0
+    for at, expected in zip(range(0, known.length, PACK), known.hashes, strict=True):
+        end = min(at + PACK, known.length)
+        if expected is None or end > len(messages) or contents_hash(messages[at:end]) != expected:
+            break
+        count = end
+    return count
 
 
-def _encoded_runs(conn: sa.Connection, thread: Thread, runs: Runs) -> Any:
-    """Return an encoded list of messages.
-
-    A list with very many runs keeps most of them in blobs of 64 runs, which it shares with earlier lists.
-    """
-    blob_count = len(runs) // _RUNS_PER_BLOB - 1
-    if blob_count < 1:
-        return [RUNS, encode_runs(runs)]
-    shared = [encode_runs(runs[at * _RUNS_PER_BLOB : (at + 1) * _RUNS_PER_BLOB]) for at in range(blob_count)]
-    return [SHARED_RUNS, blobs.add(conn, thread, shared), encode_runs(runs[blob_count * _RUNS_PER_BLOB :])]
+def _hashes(messages: Sequence[BaseMessage], start: int) -> tuple[int | None, ...]:
+    """Return the hash of each block of messages from `start` on, which is where a block begins."""
+    return tuple(contents_hash(messages[at : at + PACK]) for at in range(start, len(messages), PACK))

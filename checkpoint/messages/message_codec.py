@@ -7,6 +7,8 @@ whatever LangGraph's environment variables say: all types are checked before an 
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import ormsgpack
@@ -39,6 +41,14 @@ MESSAGES: dict[tuple[str, ...], type[BaseMessage]] = {
     )
 }
 """The message classes that a row is allowed to hold, by module and name."""
+
+NAMES = {kind: name for name, kind in MESSAGES.items()}
+"""Module and name of each message class."""
+
+_READ_BY = "model_validate_json"
+_values = dict[str, Any].values
+_fields_of = attrgetter("__dict__")
+_extra_of = attrgetter("__pydantic_extra__")
 
 PLAIN = frozenset(
     {
@@ -75,6 +85,9 @@ _BUILDERS = {
 _HEADER_BYTES = {0xC7: 3, 0xC8: 4, 0xC9: 6}
 """Length in bytes of a msgpack extension's header (size and code), by the header's first byte."""
 
+_HEADERS = bytes(_HEADER_BYTES.get(first, 0) for first in range(256))
+"""The same by the value of the first byte; 0 for any other."""
+
 _NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
 PLAIN_OPTION = (
     _NON_STR_KEYS
@@ -93,11 +106,56 @@ def dumps(message: BaseMessage) -> bytes:
     As with every LangGraph checkpointer, tuples are read back as lists, pydantic objects in an artifact as dicts, and
     an unpaired surrogate as a question mark.
     """
+    if (content := _plain_content(message)) is not None:
+        return ormsgpack.packb(ormsgpack.Ext(EXT_PYDANTIC_V2, content))
     try:
         _, data = _SERIALIZER.dumps_typed(message)
     except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
         raise MessageError(f"message {message.id!r} cannot be serialized: {error}") from error
     return data
+
+
+def stored_bytes(message: BaseMessage) -> bytes:
+    """Return `dumps(message)`; raise `MessageError` also if these bytes could not be read again."""
+    if (content := _plain_content(message)) is not None:
+        return ormsgpack.packb(ormsgpack.Ext(EXT_PYDANTIC_V2, content))
+    data = dumps(message)
+    try:
+        loads(data, row=f"message {message.id!r}")
+    except RowError as error:
+        raise MessageError(f"{error}: it could be written but not read again") from error
+    return data
+
+
+def _plain_content(message: BaseMessage) -> bytes | None:
+    """Return the content of a message whose fields are all of msgpack's own types; None for any other message."""
+    name = NAMES.get(type(message))
+    if name is None or message.__pydantic_extra__:
+        return None
+    try:
+        return ormsgpack.packb((*name, message.__dict__, _READ_BY), None, PLAIN_OPTION)
+    except (TypeError, ValueError):
+        return None
+
+
+def contents_hash(messages: Sequence[BaseMessage]) -> int | None:
+    """Return a 64-bit hash of the classes and fields of messages; None if it could not tell every change.
+
+    It differs between processes. Python keeps the hash of a text with the text, so only other values are written.
+    """
+    fields: list[dict[str, Any]] = list(map(_fields_of, messages))
+    values = list(chain.from_iterable(map(_values, fields)))
+    kinds = tuple(map(type, values))
+    others = [value for value, kind in zip(values, kinds, strict=True) if kind is not str]
+    if any(map(_extra_of, messages)):
+        return None
+    try:
+        written = ormsgpack.packb(others, None, PLAIN_OPTION)
+    except (TypeError, ValueError):
+        return None
+    texts = tuple([value for value, kind in zip(values, kinds, strict=True) if kind is str])
+    names = tuple(chain.from_iterable(fields))
+    return hash((tuple(map(type, messages)), tuple(map(len, fields)), names, kinds, texts, written))
 
 
 def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
@@ -142,30 +200,25 @@ def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
     return message
 
 
-def bytes_hash(data: bytes) -> int:
-    """Return a 64-bit hash of a serialized message; it detects accidental changes and differs between processes."""
-    return hash(data[_HEADER_BYTES.get(data[0], 0) :])
-
-
-def matches_bytes(message: BaseMessage, expected_hash: int) -> bool:
-    """Return whether a message still serializes to bytes with this `bytes_hash`.
-
-    Return False also if the message has values or fields with which the comparison is not possible.
-    """
-    kind = type(message)
+def loads_all(bodies: Sequence[bytes]) -> list[BaseMessage] | None:
+    """Return the messages that `loads_plain` would return one by one; None if it would not return one of them."""
+    found: list[BaseMessage] = []
+    whole = _array(len(bodies)) + b"".join([body[_HEADERS[body[0]] :] for body in bodies])
     try:
-        parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
-        return not message.__pydantic_extra__ and hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == expected_hash
-    except (TypeError, ValueError):
-        return False
-
-
-def check_readable(message: BaseMessage, data: bytes) -> None:
-    """Raise `MessageError` if `data`, the result of `dumps(message)`, cannot be read again."""
-    try:
-        loads(data, row=f"message {message.id!r}")
-    except RowError as error:
-        raise MessageError(f"{error}: it could be written but not read again") from error
+        parts = ormsgpack.unpackb(whole, option=_NON_STR_KEYS)
+        for module, name, fields, _ in parts:
+            kind = MESSAGES[module, name]
+            if fields.keys() != _FIELDS[kind]:
+                return None
+            message = _new(kind)
+            _set_fields(message, fields)
+            _set_names(message, set(fields))
+            _set_extra(message, {})
+            _set_private(message, None)
+            found.append(message)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+    return found
 
 
 def content_hash(data: bytes) -> bytes:
@@ -189,6 +242,11 @@ def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
     for message in messages:
         whole.update(content_hash(dumps(message)))
     return whole.hexdigest()
+
+
+def _array(length: int) -> bytes:
+    """Return the bytes with which msgpack begins a list of this length, less than 65,536."""
+    return bytes([0x90 | length]) if length < 2**4 else b"\xdc" + length.to_bytes(2)
 
 
 def _inside(data: bytes) -> int:

@@ -56,7 +56,7 @@ def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
 
 def expand(runs: Runs) -> Iterator[int]:
     """Yield every sequence number of the runs, in order."""
-    return chain.from_iterable(range(start, start + length) for start, length in runs)
+    return chain.from_iterable([range(start, start + length) for start, length in runs])
 
 
 def count(runs: Runs) -> int:
@@ -80,12 +80,13 @@ def covering(many: Iterable[Runs]) -> Runs:
 def encode_runs(runs: Runs) -> bytes:
     """Serialize runs as varints: start, length, start, length ..."""
     out = bytearray()
-    for number in (n for run in runs for n in run):
-        rest = number
-        while rest > _SEVEN_BITS:
-            out.append(rest & _SEVEN_BITS | _MORE)
-            rest >>= 7
-        out.append(rest)
+    for run in runs:
+        for number in run:
+            rest = number
+            while rest > _SEVEN_BITS:
+                out += bytes((rest & _SEVEN_BITS | _MORE,))
+                rest >>= 7
+            out += bytes((rest,))
     return bytes(out)
 
 
@@ -114,7 +115,7 @@ def _varints(data: bytes, row: str) -> Sequence[int]:
         value |= (byte & _SEVEN_BITS) << shift
         shift = shift + 7 if byte & _MORE else 0
         if not shift:
-            numbers.append(value)
+            numbers += (value,)
             value = 0
     if shift:
         raise RowError(f"{row} is damaged: its runs are cut off")

@@ -45,7 +45,7 @@ _SIZES: Columns = {
     "checkpoints": lambda row: decimal(row["checkpoint_bytes"]),
     "writes": lambda row: decimal(row["write_bytes"]),
     "messages": lambda row: decimal(row["message_bytes"]),
-    "blobs": lambda row: decimal(row["blob_bytes"]),
+    "values": lambda row: decimal(row["value_bytes"]),
     "total": lambda row: decimal(row["total_bytes"]),
     "not shared": lambda row: "" if (size := row["unshared_message_bytes"]) is None else decimal(size),
 }

@@ -24,17 +24,20 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
 from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.messages.decode import ValueDecoder
+from langgraph_compaction.checkpoint.messages.items import fetch
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
+from langgraph_compaction.checkpoint.messages.references import joined
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
+    covering,
     expand,
     runs_of,
 )
 from langgraph_compaction.nodes.conversation.view import View, read_view, seen
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 
-_CHANNELS = ("messages", "compaction", "compaction_view")
 _MODEL = "~__pregel_pull, model"
 """The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
 _NOT_SENT = tuple(f"{kind.__name__}(" for kind in (MessageRefusedError, RequestError))
@@ -133,22 +136,21 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         thread = saver.store.find(conn, thread_id, lock=False)
         if thread is None:
             return ThreadData(thread_id=thread_id)
-        reading = ValueDecoder(conn, thread, saver.store, saver.serde)
-        describe = thread.codec.describe
-        stored = [one for one in all_of(conn, thread) if not one.namespace]
-        writes = written(conn, thread, stored)
+        transaction = Transaction(conn)
+        stored = [one for one in all_of(transaction, thread) if not one.namespace]
+        writes = written(transaction, thread, stored)
         errors = {one.key: [write for write in writes[one.key] if _is_models_error(write)] for one in stored}
-        for one in stored:
-            reading.expect(describe(one.row), [one.values[name] for name in _CHANNELS if name in one.values])
-            for write in errors[one.key]:
-                reading.expect(describe(write.row), [write.value])
-        reading.fetch()
+        raised = (error.references for found in errors.values() for error in found)
+        wanted = joined([*(one.references for one in stored), *raised])
+        reading = ValueDecoder(thread, saver.serde, fetch(transaction, thread, wanted))
+        said = {one.key: _said(reading, one) for one in stored}
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
+        reading.get(covering(said.values()))
         beside = [*snapshots.values(), *archived.values()]
         shown = _Shown(saver.store.get_many(conn, thread, beside, reading.messages))
         return ThreadData(
             thread_id=thread_id,
-            checkpoints=[_checkpoint(reading, one, errors[one.key], shown) for one in stored],
+            checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key], shown) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
@@ -203,22 +205,29 @@ class _Shown:
         return self._numbers[name]
 
 
-def _checkpoint(reading: ValueDecoder, one: CheckpointRow, errors: Sequence[Write], shown: _Shown) -> CheckpointData:
+def _said(reading: ValueDecoder, one: CheckpointRow) -> Runs:
+    """Return the numbers of the messages in the channel `messages`."""
+    row = reading.thread.codec.describe(one.row)
+    return (reading.runs(one.values["messages"], row) if "messages" in one.values else None) or ()
+
+
+def _checkpoint(
+    reading: ValueDecoder, one: CheckpointRow, said: Runs, errors: Sequence[Write], shown: _Shown
+) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
         value = reading.build(one.values[channel], row) if channel in one.values else None
         return value if isinstance(value, dict) else {}
 
-    about = reading.load(one.metadata, row)
-    said = reading.runs(one.values["messages"], row) if "messages" in one.values else None
+    about = reading.build_typed(one.metadata, row)
     raised = (str(reading.build(error.value, reading.thread.codec.describe(error.row))) for error in errors)
     return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
-        messages=shown.runs(said or (), read_view(built("compaction_view") or None)),
+        messages=shown.runs(said, read_view(built("compaction_view") or None)),
         compaction=built("compaction"),
         failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

@@ -7,13 +7,10 @@ and credentials, but without the configuration of the run, whose callbacks and s
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from weakref import WeakKeyDictionary
-
-from langgraph_compaction.checkpoint import Database
 
 from ..events import log
 from ..gate.invariants import Finding
@@ -24,8 +21,8 @@ MOST_AT_ONCE = 16
 """Maximum number of preparations that a process works on for one database."""
 REMEMBERED = 1_024
 """Number of threads of conversation whose last preparation is remembered."""
-Place = tuple[str, str]
-"""A thread's id, and the namespace of the graph in it."""
+Place = tuple[Hashable, str, str]
+"""`Database.identity`, a thread's id, and the namespace of the graph in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +64,13 @@ class Preparation:
 
 
 class Preparations:
-    """The newest preparations of one database in this process, by thread of conversation."""
+    """The newest preparations of a process, by thread of conversation."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all preparations."""
         self._lock = Lock()
         self._newest: OrderedDict[Place, Preparation] = OrderedDict()
 
@@ -89,7 +90,8 @@ class Preparations:
             last = self._newest.get(place)
             if last is not None and (not last.result.done() or epoch < last.epoch + 2**last.unused):
                 return False
-            return sum(not one.result.done() for one in self._newest.values()) < MOST_AT_ONCE
+            at_work = [one for one, newest in self._newest.items() if not newest.result.done()]
+            return sum(one[0] == place[0] for one in at_work) < MOST_AT_ONCE
 
     def start(self, place: Place, epoch: int, work: Callable[[], Prepared | None]) -> None:
         """Start a daemon thread that does the work, which returns `None` if nothing may be prepared yet."""
@@ -107,7 +109,7 @@ class Preparations:
                 if found is None:
                     self._take_back(place, last)
             except Exception:  # noqa: BLE001 - the conversation goes on without a preparation
-                log.exception("A summary could not be prepared for thread %r", place[0])
+                log.exception("A summary could not be prepared for thread %r", place[1])
             finally:
                 new.result.set_result(found)
 
@@ -121,11 +123,7 @@ class Preparations:
                 self._newest[place] = last
 
 
-_OF_DATABASE: WeakKeyDictionary[Database, Preparations] = WeakKeyDictionary()
+PREPARATIONS = Preparations()
+"""The preparations of this process: all graphs and `Database` objects that open one database share them."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_OF_DATABASE.clear)  # the child has none of the OS threads
-
-
-def preparations_of(database: Database) -> Preparations:
-    """Return the preparations that all graphs of this process share for one database."""
-    return _OF_DATABASE.setdefault(database, Preparations())
+    os.register_at_fork(after_in_child=PREPARATIONS.forget)  # the child has none of the OS threads

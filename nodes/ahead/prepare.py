@@ -39,7 +39,7 @@ from ..selection.selector import Choice
 from ..state import Draft
 from ..summary.fallback_chain import names_of
 from ..summary.summarizers import Summarizer, SummaryRequest
-from .preparations import Place, Prepared, preparations_of
+from .preparations import PREPARATIONS, Place, Prepared
 
 EARLIEST = 0.75
 """Share of the trigger below which nothing is prepared, however fast the conversation grows."""
@@ -67,10 +67,9 @@ def prepare_if_due(
     is_near = context.settings.summary_ahead and EARLIEST * trigger <= size < trigger
     if not is_near or place is None:
         return
-    preparations = preparations_of(context.records.database)
     if answer is not None:
         context = context.after({}, [*context.messages, answer])
-    if not (preparations.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
+    if not (PREPARATIONS.may_start(place, context.epoch) and _may(context) and _is_due(context, size)):
         return
     turn = current_run()
 
@@ -78,10 +77,10 @@ def prepare_if_due(
         ahead = _in_background(context, loop)
 
         def work() -> Prepared | None:
-            with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[0]}):
+            with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[1]}):
                 return run(_prepared(ahead, summarize))
 
-        preparations.start(place, context.epoch, work)
+        PREPARATIONS.start(place, context.epoch, work)
 
     async def alaunch() -> None:
         launch(asyncio.get_running_loop())
@@ -92,7 +91,8 @@ def prepare_if_due(
 
 def place_of(context: NodeContext) -> Place | None:
     """Return the place of a preparation; `None` without a thread, because nothing is stored then."""
-    return None if context.thread_id is None else (context.thread_id, context.namespace)
+    thread = context.thread_id
+    return None if thread is None else (context.records.database.identity, thread, context.namespace)
 
 
 def _may(context: NodeContext) -> bool:

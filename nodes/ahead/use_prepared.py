@@ -24,7 +24,7 @@ from ..runtime.propose_draft import choose_messages, summary_name
 from ..selection.selector import Selection
 from ..state import Breaker, Draft
 from ..summary.fallback_chain import names_of
-from .preparations import Preparation, Prepared, preparations_of
+from .preparations import PREPARATIONS, Preparation, Prepared
 from .prepare import place_of
 
 
@@ -56,7 +56,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     by_model = context.settings.summary_ahead and not context.chain[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
-    known, breaker = preparations_of(context.records.database).find(place), None
+    known, breaker = PREPARATIONS.find(place), None
     if known is None:
         return Ahead()
     if not known.result.done():

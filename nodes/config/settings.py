@@ -96,8 +96,9 @@ class CompactionSettings(Frozen):
     and those that you give to the builder. `git_diff` needs `GitDiff(folder)` in the builder."""
 
     require_confirmation: bool = Field(default=False, title="Ask before compacting")
-    """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer.
-    Nobody is asked after the provider refused a request as too long."""
+    """Whether a LangGraph interrupt asks a person before each automatic compaction, which needs a checkpointer. The
+    question follows the model's answer or a tool's result if the request fits and the policy's `hooks` name
+    `post_model`, else also a user's message. Nobody is asked after the provider refused a request as too long."""
 
     recall: Literal["none", "tool", "automatic", "both"] = Field(default="none", title="Recall")
     """How the messages are searched that compactions removed from the view. `tool`: the agent gets the tool `recall`;
@@ -228,7 +229,9 @@ class _Overrides(Frozen):
         if not isinstance(given, Mapping):
             return given
         named = renamed(cast("Mapping[str, Any]", given))
-        own = {name: value for name, value in named.items() if name in OWN_NAMES}
+        policy: Any = named.get("policy")
+        own: dict[str, Any] = dict(policy) if isinstance(policy, Mapping) and "name" not in policy else {}
+        own |= {name: value for name, value in named.items() if name in OWN_NAMES}
         if not own:
             return named
         shared = {name: value for name, value in named.items() if name not in OWN_NAMES}

@@ -140,6 +140,11 @@ def _hidden_at(messages: Sequence[AnyMessage], names: Sequence[bytes], hidden: C
     return out
 
 
+def _place(hidden: Sequence[int], names: Sequence[bytes], anchor: bytes) -> int | None:
+    """Return the index of the hidden message in whose place a summary stands: the first one if the anchor is gone."""
+    return next((at for at in hidden if names[at] == anchor), hidden[0] if hidden else None)
+
+
 def _with_summary(
     shown: list[AnyMessage], summary: AnyMessage | None, place: int | None, first_form: int | None
 ) -> list[AnyMessage]:
@@ -176,9 +181,9 @@ def changed(
     unless it is among `drop`. Views that were undone stay as long as no other compaction is the `source`.
     """
     old, given = view or NO_VIEW, clip or {}
-    gone, names = set(drop), _names(old["hidden"])
+    gone, before, names = set(drop), _names(old["hidden"]), [name_of(message) for message in messages]
     said = {str(message.id): message for message in messages}
-    hidden = [name for message in messages if (name := name_of(message)) in names or message.id in gone]
+    hidden = [name for name, message in zip(names, messages, strict=True) if name in before or message.id in gone]
     forms = {name: form for name, form in old["shortened"].items() if name not in gone and name in said}
     for own, message in given.items():
         if own in said:
@@ -188,8 +193,9 @@ def changed(
     same = summary is None and stays is old["summary"] and not _is_answered(messages, other)
     place = old.get("place", b"")
     if summary is not None:
-        replaced = place if stays is None else b""
-        covered = (name for message in messages if (name := name_of(message)) == replaced or message.id in gone)
+        replaced = stays is None and old["summary"] is not None
+        stood = _place(sorted(_hidden_at(messages, names, before)), names, place) if replaced else None
+        covered = (names[at] for at, message in enumerate(messages) if at == stood or message.id in gone)
         place = next(covered, place)
     made = View(
         source=source,
@@ -349,7 +355,7 @@ def movable(messages: Sequence[AnyMessage], view: View, keep: int) -> list[str]:
         return []
     names = [name_of(message) for message in messages]
     hidden = sorted(_hidden_at(messages, names, _names(view["hidden"])))
-    stays = next((at for at in hidden if names[at] == view.get("place")), hidden[0] if hidden else None)
+    stays = _place(hidden, names, view.get("place", b""))
     others = [messages[at] for at in hidden if at != stays]
     leaving = others[: len(others) - max(keep - 1, 0)]
     return [message_id(message) for message in leaving if message.id != view["newest"]]

@@ -12,6 +12,7 @@ from langchain_core.messages import AnyMessage
 
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import MARK, is_pinned, is_summary
+from ..conversation.request import render
 from ..conversation.tokens import total
 from ..conversation.transcript import message_id, system_messages
 from ..events import PinsRefusedEvent, emit, log
@@ -47,7 +48,7 @@ def without_room_for_system(context: NodeContext, new: Ids) -> list[AnyMessage]:
     empty, held = context.after({}, []), context.meter.overhead
     limit, least = empty.sizes.limit, shortest_summary(empty.call) + context.meter.scaled(SHORT_QUESTION)
     older = [unit for unit in _pinned(context) if not _is_new(unit, new)]
-    pinned = context.meter.scaled(sum(total(context.counter, unit) for unit in older))
+    pinned = context.meter.scaled(sum(total(context.counter, render(unit)) for unit in older))
     most = limit - max(int(limit * LEAST_ROOM), pinned + least, pinned * 2)
     held += total(context.counter, [message for message in system if message.id not in new])
     refused = list[AnyMessage]()

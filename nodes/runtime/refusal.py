@@ -89,8 +89,9 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
     others = [message for message in context.messages if message not in refusal.messages]
     rest = context.after({}, others)
     limit, key = rest.sizes.limit, context.key(context.base_fingerprint(), 0, context.attempt_in_epoch(REFUSAL))
+    said = {message_id(message): message for message in context.conversation}  # with the marks of pins without room
     try:
-        names = yield from store(context, key, refusal.messages)
+        names = yield from store(context, key, [said[message_id(message)] for message in refusal.messages])
     except Exception as error:
         yield from _tell(rest, key, failure(error, "archive"), refusal.least)
         raise MessageRefusedError(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+from langchain_core.messages import ToolMessage
+
 from langgraph_compaction.checkpoint.telemetry import annotate
 
 from ..config.triggers import Hook, Unit, share
@@ -46,7 +48,7 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
     )
     annotate({"compaction.tokens": size, "compaction.threshold": sizes.trigger, "compaction.limit": sizes.limit})
     fired = firing(reading, context.settings, context.dependencies.triggers)
-    if fired is None:
+    if fired is None or _question_waits(context, source):
         return {"step": route, "route": route, **_warned(context, size, source)}
     name = source if fired.name == "tokens" else fired.name
     annotate({"compaction.trigger": name})
@@ -93,6 +95,18 @@ def _decision(context: NodeContext, size: int, suspended: str, *, answered: bool
     if declined_at is None:
         return "confirm"
     return "declined" if is_over or size < declined_at + sizes.window * GROWTH else "confirm"
+
+
+def _question_waits(context: NodeContext, source: TriggerSource) -> bool:
+    """Whether a person is asked after the model's answer, because front ends show no buttons below a user's message.
+
+    A policy that checks after the answer can wait for it, unless the request does not fit. A compaction graph is not
+    called after the answer.
+    """
+    later = context.settings.require_confirmation and "post_model" in context.settings.policy.hooks
+    if not later or source == "check" or context.dependencies.embedded or context.size > context.sizes.limit:
+        return False
+    return not any(isinstance(newest, ToolMessage) for newest in context.messages[-1:])
 
 
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:

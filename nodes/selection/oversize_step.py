@@ -86,14 +86,15 @@ def _shortened(selector: Selector, message: AnyMessage, text: str, tokens: int) 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
     """Yield choices that drop all that need not stay, clip texts next to calls, and drop more and more steps.
 
-    A step is a tool block that is unread or was interrupted; the oldest steps are dropped first, but the one with the
-    turn's thinking last, because the others may not be sent without it. A message with very many calls, or with
-    reasoning blocks, cannot be clipped enough: the conversation can continue only without that message.
+    A step is a tool block that is unread or was interrupted, or an unread result without a call; the oldest steps are
+    dropped first, but the one with the turn's thinking last, because the others may not be sent without it. A message
+    with very many calls, or with reasoning blocks, cannot be clipped enough: the conversation can continue only
+    without that message.
     """
     takes = (False, True) if selector.yielding_input else (False,)
-    blocks = [block for block in selector.view.blocks if block.start in selector.steps]
-    blocks.sort(key=lambda block: block == selector.view.opening)
-    steps = [frozenset(block.indexes) for block in blocks]
+    view, last = selector.view, selector.view.opening.indexes if selector.view.opening else ()
+    units = {view.block_of[i].indexes if i in view.block_of else (i,) for i in selector.steps}
+    steps = [frozenset(unit) for unit in sorted(units, key=lambda unit: (unit == last, unit))]
     for count in sorted({0, len(steps), *(1 << power for power in range(len(steps).bit_length()))}):
         gone = frozenset[int]().union(*steps[:count])
         least = demand.least + (0 if gone.isdisjoint(selector.view.unseen) else demand.step_notice)

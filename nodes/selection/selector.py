@@ -256,12 +256,12 @@ class Selector:
 
     @cached_property
     def steps(self) -> frozenset[int]:
-        """Indexes of tool blocks that are dropped only if the request cannot be sent otherwise (`takes_steps`).
+        """Indexes of unread tool blocks and results that are dropped only if nothing else helps (`takes_steps`).
 
         A block with an open call is not included, because its result is still to come.
         """
         closed = {i for block in self.view.blocks if not self.view.is_open(block) for i in block.indexes}
-        return frozenset(closed & self.untouchable) - self.pinned
+        return (self.view.orphans | closed) & self.untouchable - self.pinned
 
     @cached_property
     def pinned(self) -> frozenset[int]:

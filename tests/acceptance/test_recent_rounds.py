@@ -422,8 +422,8 @@ def test_the_result_of_a_list_tells_what_went_and_what_is_left() -> None:
 async def test_a_list_is_compacted_on_an_event_loop_too() -> None:
     """With the same result, or as a plain list."""
     given, options = said(50, 45), {"max_tokens": 80_000, "preset": "recent_rounds"}
-    whole = await acompact_messages(given, return_result=True, **options)  # type: ignore[call-overload] # by name
-    plain = await acompact_messages(given, **options)  # type: ignore[call-overload] # by name
+    whole = await acompact_messages(given, return_result=True, **options)
+    plain = await acompact_messages(given, **options)
     assert whole.new_messages == plain
     assert whole.new_messages == compact_messages(given, max_tokens=80_000, preset="recent_rounds")
 

@@ -367,7 +367,7 @@ def test_a_call_of_two_tools_and_both_results_are_one_block(answered: Answered) 
     for n in range(12):
         asks, first = block(2 * n, "read", SENTENCE * 222)
         also, second = block(2 * n + 1, "list", SENTENCE * 222)
-        both = [*asks.tool_calls, *also.tool_calls]  # type: ignore[union-attr] # messages of the model
+        both = [*asks.tool_calls, *also.tool_calls]
         given += [asks.model_copy(update={"tool_calls": both}), second, first]
     agent.invoke({"messages": [*given, READ, QUESTION]}, CONFIG)
     (request,) = sent

@@ -153,10 +153,10 @@ class Trap:
         listeners += [("checkout", checkout), ("do_connect", connect), ("after_cursor_execute", answer)]
         for name, listener in listeners:
             event.listen(engine, name, listener)
-        engine.dialect.do_commit = do_commit  # type: ignore[method-assign] # of this engine alone
+        engine.dialect.do_commit = do_commit  # of this engine alone
         try:
             yield
         finally:
-            engine.dialect.do_commit = commit  # type: ignore[method-assign] # as it was
+            engine.dialect.do_commit = commit
             for name, listener in listeners:
                 event.remove(engine, name, listener)

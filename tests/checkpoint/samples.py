@@ -122,7 +122,7 @@ def opening(**changes: Any) -> Opening:
         tokens_before=1000,
         counter="tiktoken:o200k_base",
     )
-    return usual | changes  # type: ignore[return-value] # a TypedDict merged with its own fields
+    return usual | changes
 
 
 def begin(records: CompactionRecords, thread_id: str, count: int = 5, **changes: object) -> AttemptKey:

@@ -15,17 +15,19 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.messages.items import HASH_BYTES
 from tests.checkpoint.samples import key_of, opening
 
 MARKER = "the secret of the white rabbit"
-TABLES = {
-    "message": tables.message,
-    "block": tables.block,
-    "blob": tables.blob,
-    "checkpoint": tables.checkpoint,
-    "write": tables.write,
+_item = tables.item.c
+TABLES: dict[str, tuple[sa.Table, sa.ColumnElement[bool]]] = {
+    "message": (tables.item, (_item.seq >= 0) & (sa.func.length(_item.hashes) == HASH_BYTES)),
+    "messages": (tables.item, sa.func.length(_item.hashes) > HASH_BYTES),
+    "value": (tables.item, _item.seq < 0),
+    "checkpoint": (tables.checkpoint, sa.true()),
+    "write": (tables.write, sa.true()),
 }
-"""Tables whose rows have a sealed body, and that `fill` fills."""
+"""Kinds of rows that have a sealed body, and that `fill` writes: the table, and which of its rows are of the kind."""
 
 
 def config_of(thread: str) -> RunnableConfig:
@@ -40,7 +42,7 @@ def conversation(thread: str, count: int) -> list[BaseMessage]:
 
 
 def fill(saver: Any, thread: str, checkpoints: int = 2) -> None:
-    """Give a thread a pack, loose messages, blobs, checkpoints, and two tasks' writes on each of these."""
+    """Give a thread a pack, loose messages, values, checkpoints, and two tasks' writes on each of these."""
     parent: dict[str, Any] = {}
     for number in range(1, checkpoints + 1):
         values = {
@@ -81,15 +83,15 @@ def read(saver: Any, thread: str = "t") -> list[Any]:
 
 
 def rows(saver: Any, name: str) -> list[sa.Row[Any]]:
-    """Every row of a table, in the order of its key."""
-    table = TABLES[name]
+    """Every row of a kind, in the order of its key."""
+    table, chosen = TABLES[name]
     with saver.database.read() as conn:
-        return list(conn.execute(sa.select(table).order_by(*table.primary_key)))
+        return list(conn.execute(sa.select(table).where(chosen).order_by(*table.primary_key)))
 
 
 def overwrite(saver: Any, name: str, row: sa.Row[Any], **values: object) -> None:
     """Change columns of one row."""
-    table = TABLES[name]
+    table, _ = TABLES[name]
     with saver.database.write() as conn:
         is_row = sa.and_(*(column == getattr(row, column.name) for column in table.primary_key))
         assert conn.execute(sa.update(table).where(is_row).values(values)).rowcount == 1

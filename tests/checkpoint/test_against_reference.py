@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,6 +20,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, Checkpoin
 from langgraph.runtime import RunControl, Runtime
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import thread_row
 from tests.checkpoint import happenings as happen
 from tests.checkpoint.reference import COUNTERS, Reference
 from tests.full import FULL
@@ -88,9 +89,6 @@ class Run:
 class Conversations(RuleBasedStateMachine):
     """Threads that grow, change, fork and end; a graph ends with its thread."""
 
-    edits: ClassVar[bool] = True
-    """Whether messages are changed in place."""
-
     def __init__(self, savers: Sequence[Saver], moment: Moment) -> None:
         super().__init__()
         self.savers = savers
@@ -134,7 +132,7 @@ class Conversations(RuleBasedStateMachine):
         """Change the state, with new objects and in place, and put it."""
         run = self.run_of(place)
         held = run.values["messages"] = run.values["messages"] if number % 2 else [*run.values["messages"]]
-        for how, at, new in changes if self.edits else [one for one in changes if one[0] not in happen.IN_PLACE]:
+        for how, at, new in changes:
             happen.change(held, how, at, new)
             run.edited |= how in happen.IN_PLACE
         run.values |= {channel: happen.value_of(channel, held, number) for channel in sorted(channels)}
@@ -146,7 +144,6 @@ class Conversations(RuleBasedStateMachine):
 
         With `edit` the next node edits the newest message while its put is still under way.
         """
-        edit &= self.edits
         for number, new in enumerate(turns):
             self.write(place=place, who=who, task=number, made=["messages"], new=new, early=False, back=0)
             run = self.run_of(place)
@@ -360,12 +357,6 @@ class Conversations(RuleBasedStateMachine):
             raise AssertionError(f"saver {number} answers{happen.difference(found, wanted)}")
 
 
-class NoEdits(Conversations):
-    """The same with a graph that changes no message in place, but that ids are given."""
-
-    edits = False
-
-
 def _config(thread: str, ns: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": ns}}
 
@@ -389,9 +380,7 @@ def moment() -> Moment:
     return Moment()
 
 
-def check(
-    url: str, moment: Moment, most: int, *options: dict[str, Any], machine: type[Conversations] = Conversations
-) -> None:
+def check(url: str, moment: Moment, most: int, *options: dict[str, Any]) -> None:
     """Run that many examples, the same ones each time, on a database with a saver for each of the options."""
     chosen = settings(
         max_examples=most,
@@ -406,18 +395,24 @@ def check(
         shared = stack.enter_context(Database.open(url)) if url == "memory" else url
         savers = [stack.enter_context(closing(SQLAlchemySaver(shared, now=moment, **each))) for each in options]
         savers[0].setup()
-        run_state_machine_as_test(lambda: machine(savers, moment), settings=chosen)
+        run_state_machine_as_test(lambda: Conversations(savers, moment), settings=chosen)
 
 
 def test_two_savers_on_one_database(own_url: str, moment: Moment) -> None:
-    """Whichever of two savers that remember writes, and whichever is asked, the answer is the reference's."""
+    """Whichever of two savers that know the thread writes, and whichever is asked, the answer is the reference's."""
     most = drawn(20, full=60) if own_url.startswith("sqlite") else drawn(3, full=6)
     check(own_url, moment, most, {}, {})
 
 
-def test_a_saver_that_remembers_nothing(moment: Moment) -> None:
-    """Without a cache a saver answers the same, beside one that has one."""
-    check("memory", moment, drawn(15, full=40), {"cache": 0}, {"cache": 1})
+def test_two_savers_of_one_database(moment: Moment) -> None:
+    """Savers that share a `Database` share what is known of its threads, and answer the same."""
+    check("memory", moment, drawn(15, full=40), {}, {})
+
+
+def test_threads_that_are_forgotten_at_once(tmp_path: Path, moment: Moment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that remembers one thread at a time answers the same."""
+    monkeypatch.setattr(thread_row, "_MOST_THREADS", 1)
+    check(f"sqlite:///{tmp_path / 'forgetting.db'}", moment, drawn(8, full=30), {}, {})
 
 
 def test_encrypted(tmp_path: Path, moment: Moment) -> None:
@@ -425,9 +420,3 @@ def test_encrypted(tmp_path: Path, moment: Moment) -> None:
     keys = {"old": b"o" * 32, "new": b"n" * 32}
     options = [{"keys": Keyring(keys, current=name)} for name in keys]
     check(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, drawn(8, full=20), *options)
-
-
-def test_where_nothing_is_changed_in_place(tmp_path: Path, moment: Moment) -> None:
-    """A saver that takes this for granted answers the same, beside one that does not."""
-    url = f"sqlite:///{tmp_path / 'trusting.db'}"
-    check(url, moment, drawn(15, full=50), {"detect_mutation": False}, {}, machine=NoEdits)

@@ -53,6 +53,30 @@ def test_processes_that_interleave_lose_nothing(shared_url: str, thread_id: str)
     assert {row.verdict for row in rows} == {"committed"}
 
 
+@forks
+def test_a_saver_that_was_opened_before_a_fork_serves_parent_and_children(shared_url: str, thread_id: str) -> None:
+    """Also what it remembers of the thread, and its open connections: nobody misses what another process wrote."""
+    with SQLAlchemySaver.from_url(shared_url) as saver:
+
+        def work(number: int) -> None:
+            steps = Steps(saver, thread_id, f"{number}")
+            for turn in range(ROUNDS):
+                batch = spoken(number, turn)
+                assert values_of(saver, steps.put({"messages": batch}))["messages"] == batch
+                assert values_of(saver, where(thread_id, namespace=f"{number}"))["messages"] == batch
+
+        work(WRITERS)
+        run_together(WRITERS, work)
+        work(WRITERS + 1)
+        for number in range(WRITERS + 2):
+            found = saver.list(where(thread_id, namespace=f"{number}"))
+            assert [one.checkpoint["channel_values"]["messages"] for one in found] == [
+                spoken(number, turn) for turn in reversed(range(ROUNDS))
+            ]
+        said = {one.id for number in range(WRITERS + 2) for turn in range(ROUNDS) for one in spoken(number, turn)}
+        assert saver.stats(thread_id)[0].messages == len(said)
+
+
 def test_the_same_attempt_begun_at_once_is_one_attempt(database: Database, thread_id: str) -> None:
     """Some that begin the same thing at the same time, as after a retry, all succeed and leave it once."""
     records = CompactionRecords(database)

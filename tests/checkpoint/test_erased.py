@@ -262,9 +262,9 @@ def test_an_erased_thread_can_be_imported_again(tmp_path: Path) -> None:
     source = f"sqlite:///{tmp_path / 'theirs.db'}"
     with sqlite_saver(source) as theirs:
         driven(graph(theirs, lambda: None), "hello", "1", asynchronous=False, durability="sync")
-        oldest = list(theirs.list(at("1")))[-1].checkpoint["id"]  # type: ignore[attr-defined] # it yields them
-        theirs.conn.execute("DELETE FROM checkpoints WHERE checkpoint_id = ?", (oldest,))  # type: ignore[attr-defined] # SqliteSaver
-        theirs.conn.commit()  # type: ignore[attr-defined] # SqliteSaver
+        oldest = list(theirs.list(at("1")))[-1].checkpoint["id"]
+        theirs.conn.execute("DELETE FROM checkpoints WHERE checkpoint_id = ?", (oldest,))
+        theirs.conn.commit()
     with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'ours.db'}") as saver:
         saver.setup()
         for _ in range(2):

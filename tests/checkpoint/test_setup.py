@@ -6,9 +6,8 @@ from langgraph_compaction.checkpoint import (
     SchemaError,
 )
 from langgraph_compaction.checkpoint.db import schema, tables
-from langgraph_compaction.checkpoint.messages.message_store import (
-    MessageStore,
-)
+from langgraph_compaction.checkpoint.db.thread_row import Threads
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -34,7 +33,7 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
     with Database.open(empty_url) as database:
         database.setup()
         with database.write() as conn:
-            MessageStore().thread(conn, "t")
+            Threads().lock(Transaction(conn), "t")
         database.setup()
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]
@@ -46,10 +45,10 @@ def test_setup_finishes_what_was_begun(empty_url: str) -> None:
         tables.METADATA.create_all(database.engine, tables=[tables.schema, tables.thread])
         database.setup()
         with database.read() as conn:
-            assert conn.execute(sa.select(tables.message)).first() is None
+            assert conn.execute(sa.select(tables.item)).first() is None
 
 
-@pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-1, "use a new database")])
+@pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-2, "use a new database")])
 def test_a_database_of_another_version_is_refused(empty_url: str, step: int, advice: str) -> None:
     """Tables of another version are neither used nor changed; the error says what to do."""
     with Database.open(empty_url) as database:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, 
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
+from langgraph_compaction.checkpoint.messages.items import HASH_BYTES
+from langgraph_compaction.checkpoint.messages.references import References
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import key_of, opening
 from tests.checkpoint.tampering import (
@@ -49,8 +52,8 @@ def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
     """Two rows whose bodies were exchanged, of one thread or of two, are each not what was stored there."""
     with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
         saver.setup()
-        fill(saver, "t", 70 if name == "block" else 2)
-        fill(saver, "u", 70 if name == "block" else 2)
+        fill(saver, "t")
+        fill(saver, "u")
         held = rows(saver, name)
         of_t = [row for row in held if row.thread == held[0].thread]
         of_u = [row for row in held if row.thread != held[0].thread]
@@ -112,8 +115,16 @@ def change_metadata_hashes(conn: sa.Connection) -> None:
     conn.execute(sa.update(tables.checkpoint).where(mine).values(metadata_hashes=""))
 
 
+def change_references(conn: sa.Connection) -> None:
+    """Let the newest checkpoint refer to no message, so that the next sweep would erase its messages."""
+    mine = tables.checkpoint.c.number == 2
+    conn.execute(sa.update(tables.checkpoint).where(mine).values(refs=References().encode()))
+
+
 @KEYED
-@pytest.mark.parametrize("change", [change_places, change_parent, change_run, change_metadata_hashes])
+@pytest.mark.parametrize(
+    "change", [change_places, change_parent, change_run, change_metadata_hashes, change_references]
+)
 def test_a_checkpoint_moved_to_another_place_is_named(
     change: Callable[[sa.Connection], None], keys: Keyring | None
 ) -> None:
@@ -124,6 +135,49 @@ def test_a_checkpoint_moved_to_another_place_is_named(
         with saver.database.write() as conn:
             change(conn)
         with pytest.raises(RowError, match=r"checkpoint .*of thread"):
+            read(saver)
+
+
+@KEYED
+@pytest.mark.parametrize("table", [tables.checkpoint, tables.write], ids=["checkpoint", "write"])
+def test_nothing_is_erased_by_changed_references(table: sa.Table, keys: Keyring | None) -> None:
+    """Whoever changes what a row refers to has no message of it erased: retention reads the rows' bodies first."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        fill(saver, "t")
+        whole, held = read(saver), rows(saver, "message")
+        before = rows(saver, table.name.removeprefix("compaction_"))
+        with saver.database.write() as conn:
+            conn.execute(sa.update(table).values(refs=References().encode()))
+        for erase in (lambda: saver.prune(["t"], keep_last=9), lambda: saver.delete_for_runs(["no run"])):
+            with suppress(RowError):
+                erase()
+        with pytest.raises(RowError, match="of thread"):
+            saver.prune(["t"])
+        assert rows(saver, "message") == held
+        for row in before:
+            overwrite(saver, table.name.removeprefix("compaction_"), row, refs=row.refs)
+        assert read(saver) == whole
+
+
+ITEMS: dict[str, Callable[[sa.Row[Any]], dict[str, Any]]] = {
+    "number": lambda row: {"seq": row.seq + 1000},
+    "hashes": lambda row: {"hashes": row.hashes + bytes(HASH_BYTES)},
+    "fewer hashes": lambda row: {"hashes": row.hashes[:-HASH_BYTES]},
+}
+
+
+@KEYED
+@pytest.mark.parametrize("name", ["message", "messages", "value"])
+@pytest.mark.parametrize("change", ITEMS)
+def test_items_under_other_numbers_are_named(name: str, change: str, keys: Keyring | None) -> None:
+    """A row of items that stands for other items than it was stored for is an error, or they are missing."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        fill(saver, "t")
+        row = rows(saver, name)[0]
+        overwrite(saver, name, row, **ITEMS[change](row))
+        with pytest.raises(RowError, match=r"(messages?|value) .*of thread"):
             read(saver)
 
 
@@ -198,8 +252,8 @@ def test_a_damaged_message_stops_no_later_put(any_url: str) -> None:
         saver.setup()
         fill(saver, "t", 2)
         with saver.database.write() as conn:
-            last = conn.execute(sa.select(sa.func.max(tables.message.c.seq))).scalar_one()
-            conn.execute(sa.update(tables.message).where(tables.message.c.seq == last).values(body=b"\x01damaged"))
+            last = conn.execute(sa.select(sa.func.max(tables.item.c.seq))).scalar_one()
+            conn.execute(sa.update(tables.item).where(tables.item.c.seq == last).values(body=b"\x01damaged"))
         steps = Steps(saver, "t")
         for number in range(4):
             config = steps.put({"messages": conversation(f"later-{number}", 100)})

@@ -115,4 +115,4 @@ async def onlookers(go: Drive) -> None:
         faults = [failing_records(stage.graph, name, times=None) for name in ("close", "note", "abandon_open")]
         await stage.turn(full())
         assert any(fault.calls for fault in faults)
-        stage.check([verdict if reply else None], said=full()["messages"], holds=["and now?"], told=[verdict])  # type: ignore[list-item] # an open row has no verdict
+        stage.check([verdict if reply else None], said=full()["messages"], holds=["and now?"], told=[verdict])

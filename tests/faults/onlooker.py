@@ -54,7 +54,7 @@ class Onlooker(Watcher):
     def accept(self, state: State) -> None:
         """Accept the state that another writer left, or that a run left whose checkpoints could not be saved."""
         self._known, self._order, self._committed = {}, {}, []
-        self._said = conversation(state)
+        self._said, self._moved = conversation(state), (state.get("compaction_view") or {}).get("moved", 0)
         self.state, self._view = {**state, "messages": messages_in_view(state)}, viewed(state)
         self._always(self.state, self.state)
 

@@ -156,7 +156,7 @@ class Stage:
         size = math.floor(counted * self.scale)
         self._expect(size <= self.limit, f"a request of {size} tokens, at most {self.limit}")
         try:
-            check_request(received)  # type: ignore[arg-type] # any messages
+            check_request(received)
         except AssertionError as error:
             self.defects.append(f"request: {error}")
         sent, messages = texts(received), self.shown
@@ -191,11 +191,12 @@ class Stage:
                 return self._unsaved(error)
             self._look(self._values())
             ending = self._excused(error)
-            if ending == "RequestError" and number == 0:  # the request that brought the pins was refused
-                self.onlooker.given_pins = ()
         else:
             self.acknowledged |= {message.id for message in given["messages"]}
             ending = self._ended(turn, left_open)
+        finally:
+            # the first input brings the pins: if no node has read it, the next input's request takes its place
+            self.onlooker.given_pins = ()
         self._check_bounds(turn)
         return ending
 

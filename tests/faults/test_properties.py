@@ -15,7 +15,7 @@ from tests.graph.harness import rounds
 
 def _said(words: int, *replies: Reply, during: Writer | None = None) -> NodeContext:
     turn = {"before": None, "pause": "rollback", "during": during, "seconds": 1.0, "agrees": True}
-    return NodeContext(kind="say", words=words, replies=replies, **turn)  # type: ignore[arg-type] # as they stand above
+    return NodeContext(kind="say", words=words, replies=replies, **turn)
 
 
 SMALL = CompactionSettings(context_window=1_000, output_reserve=0)

@@ -115,6 +115,10 @@ def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
         )
 
 
+BEFORE = ("pre_model", "on_overflow")
+"""Hooks with which a person is asked before the call of the model, also where the request fits."""
+
+
 def calm(text: str = "answered") -> ScriptedModel:
     """A model whose real usage is small, so that nothing is compacted after its answer."""
     return ScriptedModel(replies=[usage(AIMessage(text, id="the-answer"), 100)])

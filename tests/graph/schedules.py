@@ -19,7 +19,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver, UnknownAttemptError
-from langgraph_compaction.graph import CompactionError, CompactionThread
+from langgraph_compaction.graph import CompactionError, CompactionThread, view
 from langgraph_compaction.nodes import Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
@@ -51,8 +51,12 @@ class World:
         self.has_outages = seed % 2 == 1
         self.fault, self.clock = "", Clock()
         """How the summarizer fails now, a key of `FAULTS`; empty if it works."""
-        self.lock, self.shown = threading.Lock(), list[str]()
-        """The text that each answered call of the summarizer was shown."""
+        self.lock, self.shown = threading.Lock(), dict[tuple[str, ...], list[str]]()
+        """The texts that the summarizer was shown in its answered calls, by the ids of the messages that would stay.
+
+        The calls of one attempt are the only ones with the same messages that stay. Its summary is recorded under all
+        that it covers; those of its chunks are not, and the same chunk may begin another attempt after a fork.
+        """
         self.said: list[str] = []
         self.past: list[tuple[Any, list[str]]] = []
         """Earlier checkpoints, each with what had been said."""
@@ -70,8 +74,10 @@ class World:
             if isinstance(found, Exception):
                 raise found
             return found
+        attempt = tuple(str(message.id) for message in request.stays)
+        text = "\n".join(message.text for message in request.messages) or request.conversation
         with self.lock:
-            self.shown.append("\n".join(message.text for message in request.messages) or request.conversation)
+            self.shown.setdefault(attempt, []).append(text)
         named = (word for word in request.conversation.split() if word.startswith("in-"))
         ids = sorted({str(message.id) for message in request.messages} or set(named))
         return Reply(content=f"<summary>{request.earlier or ''} {' '.join(ids)}</summary>")
@@ -140,20 +146,23 @@ class World:
         if not self.values:
             return
         for request in self.model.received[self.checked :]:
-            check_request(request)  # type: ignore[arg-type] # any messages
+            check_request(request)
             assert total(WORDS, request) <= WINDOW, "over the limit"
         self.checked = len(self.model.received)
-        messages, rows = self.values["messages"], self.thread.history()
+        seen, rows = view(self.values), self.thread.history()
         assert all(row.verdict for row in rows), "open attempt"
         assert [m.id for m in self.thread.transcript() if m.type == "human"] == self.said, "lost message"
-        assert not any(NO_SUMMARY in message.text for message in messages), "no summary"
-        head = next((message for message in messages if is_summary(message)), None)
+        assert not any(NO_SUMMARY in message.text for message in seen), "no summary"
+        head = next((message for message in seen if is_summary(message)), None)
         digested = any(row.verdict == "degraded_deterministic" for row in rows)  # without the names of the messages
         if head is not None and not digested:
-            gone = {*self.said} - {message.id for message in messages}
+            gone = {*self.said} - {message.id for message in seen}
             assert gone <= {*head.text.split()}, "wrong summary"
         if not self.has_outages:
-            assert len(self.shown) == len({*self.shown}), "paid twice"
+            with self.lock:
+                attempts = [tuple(texts) for texts in self.shown.values()]
+            assert len(attempts) == len({*attempts}), "paid twice"
+            assert all(len(texts) == len({*texts}) for texts in attempts), "paid twice"
 
 
 def play(seed: int) -> Counter[str]:

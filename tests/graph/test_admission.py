@@ -76,6 +76,29 @@ async def test_the_next_short_question_is_answered(go: Drive, case: str, build: 
     assert {message.id: message.text for message in given}.items() <= whole.items()
 
 
+@pytest.mark.parametrize("words", range(189, 195))
+async def test_beside_a_system_message_there_is_room_for_a_pin_as_it_is_sent(go: Drive, words: int) -> None:
+    """A result without a call takes more in a request, where a user message quotes it."""
+    graph = agent(ScriptedModel(), "digest", context_window=300, output_reserve=0)
+    pin = ToolMessage(
+        filler(20), tool_call_id="nobody", name="read", id="pin", additional_kwargs={MARK: {"pinned": True}}
+    )
+    await go.invoke(graph, {"messages": [pin, HumanMessage("hello")]})
+    asked: list[Any] = [{"name": "read", "args": {"n": n}, "id": f"c{n}"} for n in range(60)]
+    results = [ToolMessage("done", tool_call_id=f"c{n}", id=f"r{n}") for n in range(60)]
+    step = [AIMessage("", tool_calls=asked, id="step"), *results, SystemMessage(filler(words), id="system")]
+    await go.invoke(graph, {"messages": [*step, HumanMessage("And what is the sum?")]})
+    await go.invoke(graph, said("And what is the sum?"))
+    assert values(graph)["messages"][-1].text == "ok"
+
+
+async def test_a_refused_message_is_archived_as_it_was_said(go: Drive) -> None:
+    """Also if there was no room for its pin."""
+    graph, message = agent(ScriptedModel(), "digest"), pinned(1_500, "p")
+    await go.invoke(graph, {"messages": [message]})
+    assert CompactionThread(graph, CONFIG).search("p700")[0].message == message
+
+
 async def test_a_pin_without_room_is_no_pin_and_the_event_says_so(go: Drive) -> None:
     """Once; earlier pins stay, and all pins together may take exactly half of the room."""
     graph = agent(ScriptedModel(replies=["ok"]), "digest")

@@ -82,7 +82,7 @@ def test_a_config_without_a_thread_is_named() -> None:
     """What every operation on a thread needs, in the form in which LangGraph wants it."""
     with pytest.raises(SettingsError, match=r'give \{"configurable": \{"thread_id"'):
         CompactionThread(agent(), {}).history()
-    assert CompactionThread(agent(), {"thread_id": "beside"}).history() == []  # type: ignore[typeddict-unknown-key] # LangGraph takes it
+    assert CompactionThread(agent(), {"thread_id": "beside"}).history() == []
 
 
 WRONG: list[Any] = [{}, {"configurable": {}}, {"configurable": {"checkpoint_id": "1"}}, "1", {"configurable": "1"}]

@@ -8,8 +8,10 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.graph.agent import agent as served_agent
+from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
+    BEFORE,
     CONFIG,
     SUMMARY,
     Drive,
@@ -25,6 +27,7 @@ from tests.graph.harness import (
     values,
     verdicts,
 )
+from tests.graph.middleware.agents import agent as langchain_agent
 
 APPROVED = {"decisions": [{"type": "approve"}]}
 
@@ -36,8 +39,8 @@ def edited(**arguments: str) -> dict[str, Any]:
 
 
 def asking(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
-    """An agent that asks before it compacts."""
-    return agent(model, summarizer, require_confirmation=True, **options)
+    """An agent that asks before the model is called."""
+    return agent(model, summarizer, require_confirmation=True, hooks=BEFORE, **options)
 
 
 def question(graph: Any) -> dict[str, Any]:
@@ -45,6 +48,40 @@ def question(graph: Any) -> dict[str, Any]:
     (interrupt,) = graph.get_state(CONFIG).interrupts
     found: dict[str, Any] = interrupt.value
     return found
+
+
+@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
+@pytest.mark.parametrize("answer", [True, False])
+async def test_the_question_stands_below_an_answer(go: Drive, build: Any, answer: bool) -> None:
+    """There front ends have buttons. A request that does not fit is asked about before, also after a refusal."""
+    model = ScriptedModel()
+    graph = build(model, require_confirmation=True)
+    await go.invoke(graph, full())
+    assert question(graph)["answers"] == ["approve", "reject"]
+    assert values(graph)["messages"][-1].text == "ok"
+    await go.invoke(graph, Command(resume=answer))
+    assert (len(model.received), verdicts(graph)) == (1, ["committed" if answer else "declined"])
+    if not answer:
+        await go.invoke(graph, said(filler(200)))
+        assert question(graph)["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
+        assert len(model.received) == 1
+
+
+@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
+async def test_in_a_loop_of_tool_calls_the_question_stands_below_a_result(go: Drive, build: Any) -> None:
+    """There front ends have buttons too, and the loop may be long."""
+
+    def look() -> str:
+        """Look at a page."""
+        return filler(200)
+
+    model = ScriptedModel(replies=[calls(("look", {})), "done"])
+    graph = build(model, require_confirmation=True, tools=[look])
+    await go.invoke(graph, {"messages": rounds(6)[:-1]})
+    assert question(graph)["answers"] == ["approve", "reject"]
+    assert (values(graph)["messages"][-1].type, len(model.received)) == ("tool", 1)
+    await go.invoke(graph, Command(resume=True))
+    assert (values(graph)["messages"][-1].text, verdicts(graph)) == ("done", ["committed"])
 
 
 async def test_the_question_says_what_would_happen(go: Drive) -> None:
@@ -155,7 +192,7 @@ async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
 @pytest.mark.parametrize("options", [{"checkpointer": True}, {"checkpointer": None}])
 async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[str, Any]) -> None:
     """It compiles without one, is given one as LangGraph's server gives it, and asks there."""
-    built = agent(require_confirmation=True, **options)
+    built = asking(**options)
     graph = built.copy(update={"checkpointer": InMemorySaver()})
     await go.invoke(graph, full())
     assert question(graph)["current_tokens"] == 870
@@ -177,7 +214,7 @@ async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(
 async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:
     """After the model's answer the person is asked too; either way the turn then ends."""
     model = ScriptedModel(replies=[filler(60)])
-    graph = asking(model)
+    graph = agent(model, require_confirmation=True)
     await go.invoke(graph, {"messages": [*rounds(7)[:-1], HumanMessage(filler(40))]})
     assert len(model.received) == 1
     assert graph.get_state(CONFIG).next == ("confirm",)

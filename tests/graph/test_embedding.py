@@ -274,7 +274,7 @@ def test_no_node_of_the_parent_is_due_after_a_change() -> None:
     def route(state: CompactionState) -> str:
         last = state["messages"][-1]
         seen.append(last.type)
-        return "tools" if last.tool_calls else END  # type: ignore[union-attr] # as users write it
+        return "tools" if last.tool_calls else END
 
     def onward(state: CompactionState) -> str:
         seen.append(state["messages"][-1].type)
@@ -345,6 +345,27 @@ async def test_two_agents_keep_their_views_apart(go: Drive) -> None:
     assert [m.text for m in one.received[-1][-4:]] == ["one", "b: and you?", "other", "and you?"]
     assert frozen(state["messages"][:17]) == frozen(full()["messages"])
     assert [m.text for m in state["messages"][17:]] == ["one", "b: and you?", "other", "and you?", "one"]
+
+
+async def test_a_thread_names_the_agent_that_it_is_about(go: Drive) -> None:
+    """By its channel; without one it is the first agent."""
+    parent = StateGraph(TwoAgents)
+    parent.add_node("a", agent_of(ScriptedModel(), channel="compaction_a"))
+    parent.add_node("b", agent_of(ScriptedModel(), channel="compaction_b"))
+    parent.add_edge(START, "a")
+    parent.add_edge("a", "b")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, full())
+    before = graph.get_state(CONFIG).values
+    CompactionThread(graph, CONFIG, channel="compaction_b").undo(force=True)
+    after = graph.get_state(CONFIG).values
+    assert (after["compaction_b"]["held"], after["compaction_a"]) == (True, before["compaction_a"])
+    assert not after["compaction_b_view"]["hidden"]
+    assert after["compaction_a_view"] == before["compaction_a_view"]
+    CompactionThread(graph, CONFIG).undo(force=True)
+    assert graph.get_state(CONFIG).values["compaction_a"]["held"]
+    with pytest.raises(SettingsError, match="has the channel 'c'; there is 'compaction_a', 'compaction_b'"):
+        CompactionThread(graph, CONFIG, channel="c").history()
 
 
 async def test_an_agent_keeps_its_view_in_a_parent(go: Drive) -> None:

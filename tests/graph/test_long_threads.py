@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver, UnknownAttemptError
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.graph import CompactionThread, SettingsError, view
 from tests.graph.harness import CONFIG, Drive, agent
 
@@ -80,6 +80,33 @@ async def test_one_message_is_erased_with_all_that_was_made_of_it(go: Drive, tmp
         await go.invoke(graph, {"messages": [HumanMessage("and now?")]})
         assert [row.verdict for row in thread.history()] == ["committed"]
         assert whole[14].id not in {hit.message.id for hit in thread.search("question 7")}
+
+
+@pytest.mark.parametrize("failing", ["forget_compactions", "prune"])
+async def test_an_erasure_that_broke_off_is_finished_by_the_next(
+    go: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """It erases what is left of the message, and only then the message is unknown."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'erased.db'}") as saver:
+        saver.setup()
+        graph = await talked(go, 20, saver)
+        thread = CompactionThread(graph, CONFIG)
+        whole = thread.transcript()
+        with monkeypatch.context() as broken:
+            broken.setattr(CompactionRecords if failing == "forget_compactions" else SQLAlchemySaver, failing, refuse)
+            with pytest.raises(KeyboardInterrupt):
+                thread.erase(str(whole[14].id))
+        await go.invoke(graph, {"messages": [HumanMessage("and now?", id="now")]})
+        thread.erase(str(whole[14].id))
+        held = {m.id for state in graph.get_state_history(CONFIG) for m in state.values["messages"]}
+        assert (whole[14].id in held, thread.history()) == (False, [])
+        assert [m.id for m in thread.transcript()][:-1] == [m.id for m in [*whole[:14], *whole[15:]]] + ["now"]
+        with pytest.raises(SettingsError, match="holds no message"):
+            thread.erase(str(whole[14].id))
 
 
 async def test_a_long_list_is_told_once(go: Drive, caplog: pytest.LogCaptureFixture) -> None:

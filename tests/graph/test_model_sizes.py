@@ -23,7 +23,7 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
     """The sizes of an agent with this model, no prompt and no tools."""
     given = chosen | {"preset": preset} | ({} if ratio is None else {"trigger_ratio": ratio})
     graph = create_compacting_agent(model, settings=CompactionSettings.model_validate(given))
-    found: Sizes = graph.nodes["model"].bound.dependencies.sizes()  # type: ignore[attr-defined] # the node of ours
+    found: Sizes = graph.nodes["model"].bound.dependencies.sizes()
     return found
 
 

@@ -17,7 +17,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.ahead.preparations import Preparations, preparations_of
+from langgraph_compaction.nodes.ahead.preparations import PREPARATIONS, Preparations
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
@@ -197,7 +197,8 @@ async def test_a_turn_does_not_wait_longer_than_for_a_summary_of_its_own(go: Dri
     """Then the time for summaries is over, and a digest follows."""
     let_go = threading.Event()
     graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_timeout_s=0.05)
-    preparations_of(records_of(graph).database).start((THREAD, ""), 0, lambda: let_go.wait(60) and None)
+    place = records_of(graph).database.identity, THREAD, ""
+    PREPARATIONS.start(place, 0, lambda: let_go.wait(60) and None)
     chunks = await go.stream(graph, {"messages": rounds(10)[:-1]}, stream_mode=MODES)
     let_go.set()
     (joined,) = events(chunks, "PreparationEvent")
@@ -291,12 +292,27 @@ async def test_another_process_pays_for_a_summary_of_its_own(go: Drive, monkeypa
     summarizer = ReplyingSummarizer(REPLY)
     graph = await after_near(go, summarizer)
     with monkeypatch.context() as other:
-        other.setattr(use_prepared, "preparations_of", lambda _: Preparations())
+        other.setattr(use_prepared, "PREPARATIONS", Preparations())
         await go.invoke(graph, OVER)
     assert (entries(graph), len(summarizer.requests)) == ([("prepared", "ready"), ("committed", "")], 2)
     found = await go.stream(graph, said(filler(600)), stream_mode=MODES)
     assert told(found)[0] == "stale"
     assert [row.verdict for row in ledger(graph)[:3]] == ["stale", "committed", "committed"]
+
+
+@pytest.mark.parametrize(("url", "calls"), [("sqlite:///{folder}/agent.db", 1), ("memory", 2)])
+async def test_a_graph_that_opens_its_database_for_each_run_finds_it(
+    go: Drive, tmp_path: Path, url: str, calls: int
+) -> None:
+    """LangGraph's server calls a factory of the graph for each run. Databases in memory share nothing."""
+    summarizer, saver = ReplyingSummarizer(REPLY), InMemorySaver()
+    for given in (NEAR, OVER):
+        with Database.open(url.format(folder=tmp_path)) as database:
+            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver, database=database)
+            await go.invoke(graph, given)
+            await ended()
+            last = ledger(graph)[-1].verdict
+    assert (len(summarizer.requests), last) == (calls, "committed")
 
 
 async def test_after_an_unused_summary_one_compaction_is_not_prepared(go: Drive) -> None:
@@ -317,7 +333,7 @@ async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pyte
     def refuse(*_: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(prepare, "preparations_of", refuse)
+    monkeypatch.setattr(Preparations, "may_start", refuse)
     graph = agent(ScriptedModel(), summary_ahead=True)
     chunks = await go.stream(graph, {"messages": rounds(3)[:-1]}, stream_mode=MODES)
     assert (steps(chunks), told(chunks), ledger(graph)) == (["token_check", "model"], [], [])
@@ -424,7 +440,7 @@ def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> N
         pending = asyncio.all_tasks(loop)
         loop.close()
         for task in pending:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as the test wants it
+            task._log_destroy_pending = False
     for worker in at_work():
         worker.join(60)
     assert entries(graph) == [("abandoned", "loop_ended")]

@@ -93,7 +93,7 @@ async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
 def test_nothing_asked_is_an_error() -> None:
     """It says what to give."""
     with pytest.raises(SettingsError, match="'human' is none of"):
-        CompactionThread(compacted(), CONFIG).recall("x", speaker="human")  # type: ignore[typeddict-item]
+        CompactionThread(compacted(), CONFIG).recall("x", speaker="human")
     with pytest.raises(SettingsError, match="give a query"):
         CompactionThread(compacted(), CONFIG).recall("  ")
     with pytest.raises(SettingsError, match="no room"):

@@ -18,7 +18,7 @@ from tests.graph.harness import said
 WINDOW = CompactionSettings(context_window=128_000)
 MOST = {
     "mariadb": {
-        "first turn": 27,
+        "first turn": 28,
         "turn of a node": 26,
         "turn of the agent": 38,
         "state": 6,

@@ -36,6 +36,16 @@ async def test_a_run_changes_what_it_names(go: Drive, context: Any, expected: li
     assert (await trigger(go, agent(), context=context))[:1] == expected
 
 
+@pytest.mark.parametrize(
+    "context", [{"hooks": []}, {"policy": {"hooks": []}}, {"policy": {"name": "selective", "hooks": []}}], ids=repr
+)
+async def test_a_setting_of_the_policy_in_force_needs_no_name_of_it(go: Drive, context: dict[str, Any]) -> None:
+    """Flat, or in `policy`."""
+    assert await trigger(go, agent(), context=context) == []
+    with pytest.raises(ValidationError):
+        await trigger(go, agent(), context={"policy": {"trigger_ratio": 0.5}})
+
+
 async def test_a_change_holds_for_its_run_alone(go: Drive) -> None:
     """The next run is measured by the builder's settings again."""
     graph = agent()

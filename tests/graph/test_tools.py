@@ -165,4 +165,4 @@ async def test_a_malformed_call_is_answered_in_the_next_request(go: Drive) -> No
     await go.invoke(graph, said("go"))
     assert steps(await go.stream(graph, said("well?"))) == ["token_check", "model"]
     assert [message.type for message in model.received[1]] == ["human", "ai", "tool", "human"]
-    assert model.received[1][2].tool_call_id == "bad"  # type: ignore[attr-defined] # a result
+    assert model.received[1][2].tool_call_id == "bad"

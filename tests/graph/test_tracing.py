@@ -258,7 +258,7 @@ async def test_a_failed_summary_is_an_error_without_its_message(go: Drive, build
 
 async def test_a_question_to_a_person_is_no_error(go: Drive, recorded: Recorded) -> None:
     """The interrupt ends the span of `confirm` without a status."""
-    graph = harness.agent(calm(), require_confirmation=True)
+    graph = harness.agent(calm(), require_confirmation=True, hooks=harness.BEFORE)
     await go.invoke(graph, full())
     await go.invoke(graph, Command(resume="approve"))
     assert verdicts(graph) == ["committed"]

@@ -101,7 +101,7 @@ async def test_a_usage_that_cannot_be_that_of_the_request_is_not_used(
     """The next request is measured by our own count, as if the provider had reported nothing."""
     answer = usage(AIMessage("fine"), sent, written)
     assert answer.usage_metadata
-    answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)  # type: ignore[typeddict-item] # of the table
+    answer.usage_metadata["input_token_details"] = InputTokenDetails(**details)
     graph = agent(ScriptedModel(replies=[answer, "more"]))
     await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("and now?")]})
     chunks = await go.stream(graph, said(filler(400)), stream_mode=["updates", "custom"])

@@ -11,11 +11,11 @@ from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.effects import Effects
 from langgraph_compaction.nodes.transitions import NEXT
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, agent, frozen, full, said, values
+from tests.graph.harness import BEFORE, CONFIG, Drive, agent, frozen, full, said, values
 from tests.graph.middleware.agents import agent as middleware_agent
 
 ENTERED: dict[str, dict[str, Any]] = {
-    "confirm": {"require_confirmation": True},
+    "confirm": {"require_confirmation": True, "hooks": BEFORE},
     "rollback": {"summarizer": ScriptedModel(replies=[RuntimeError("the summarizer is down")])},
 }
 """Options of an agent whose turn enters this node; every other node is entered without any."""

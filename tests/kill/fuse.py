@@ -48,7 +48,7 @@ class Fuse:
             NODES[name] = self._body(name, body)
         for name in WRITES:
             setattr(CompactionRecords, name, self._write(name, getattr(CompactionRecords, name)))
-        Database.write = self._transaction(Database.write)  # type: ignore[method-assign] # in a child, for good
+        Database.write = self._transaction(Database.write)  # in a child, for good
 
     def _body(self, name: str, body: Body) -> Body:
         def fused(turn: NodeContext) -> Generator[Any, Any, dict[str, Any]]:

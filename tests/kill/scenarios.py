@@ -47,7 +47,9 @@ SCENARIOS = {
     "failing": Scenario(text=f"pad {filler(70)}", broken=True, settings={"on_summary_failure": "digest"}),
     "hard": Scenario(text=f"pad {filler(150)}", broken=True),
     "manual": Scenario(due=False),
-    "confirmed": Scenario(text=f"pad {filler(70)}", settings={"require_confirmation": True}),
+    "confirmed": Scenario(
+        text=f"pad {filler(70)}", settings={"require_confirmation": True, "hooks": ("pre_model", "on_overflow")}
+    ),
     "refused": Scenario(text=f"pad {filler(600)}", due=False),
 }
 """The turns: compacted before the model, after its answer, after a tool; on top of an earlier compaction; with a

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.messages import message_blocks
+from langgraph_compaction.checkpoint.db.transaction import Transaction
+from langgraph_compaction.checkpoint.messages import items
 from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.happenings import shown
 from tests.checkpoint.reference import Reference
@@ -118,7 +119,7 @@ def found(saver: Any) -> dict[str, Any]:
 
 
 def torn(saver: Any) -> list[str]:
-    """Return orphaned rows: rows of a missing thread, a body without a hash, a hash without a body."""
+    """Return torn rows: of a missing thread, without their items, or with items that were never numbered."""
     problems: list[str] = []
     with saver.database.read() as conn:
         there = set(conn.execute(sa.select(tables.thread.c.id)).scalars())
@@ -128,12 +129,9 @@ def torn(saver: Any) -> list[str]:
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
             thread = saver.store.find(conn, name, lock=False)
-            for table, bodies in (
-                (tables.hash_, message_blocks.in_blocks),
-                (tables.message, message_blocks.in_single_rows),
-            ):
-                ours = sa.and_(table.c.thread == thread.id, table.c.hash.is_not(None))
-                named = set(conn.execute(sa.select(table.c.seq).where(ours)).scalars())
-                held = {seq for seq, _ in bodies(conn, thread)}
-                problems += [f"message {seq} of thread {name}" for seq in sorted(named ^ held)]
+            named = set(items.read_hashes(Transaction(conn), thread).values())
+            held: dict[int, bytes] = {}
+            items.open_rows(thread.codec, items.all_rows(Transaction(conn), thread), held)
+            strange = [seq for seq in held if not -1 - thread.next_value < seq < thread.next_seq]
+            problems += [f"item {seq} of thread {name}" for seq in sorted({*named ^ held.keys(), *strange})]
     return problems

@@ -134,7 +134,7 @@ def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) ->
     """A passing or unknown failure is tried again, a refused key is not; an error is never anybody's summary."""
     messages = numbered(text_rounds(30, say=LONG))
     refused = ValueError("bad key")
-    refused.status_code = 401  # type: ignore[attr-defined] # as the errors of providers' clients have it
+    refused.status_code = 401  # as the errors of providers' clients have it
     for error, asked in ((TimeoutError("late"), 3), (ValueError("unknown"), 3), (refused, 1)):
         summarizer = ReplyingSummarizer(error)
         found = compact(messages, max_tokens=1_500, summarizer=summarizer)

@@ -1,4 +1,4 @@
-"""Writes docs/requirements.md: each numbered line of the five documents, and the acceptance tests that hold it."""
+"""docs/requirements.md: each numbered line of the five documents, and the acceptance tests that hold it."""
 
 import ast
 import tomllib
@@ -34,7 +34,7 @@ These tests use the chat models of OpenAI and Anthropic, with windows of 128,000
 document sets that). The models return scripted answers; for each provider, one test sends its requests over HTTP to
 a local server. Settings are the defaults of the preset, and the agent's own model writes the summaries.
 
-`python -m tests.requirements.table` writes this page."""
+`python -m tests.write_pages` writes this page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,3 @@ def _row(line: Line, tests: list[str]) -> str:
         + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in (line.name, line.what, held_by))
         + " |"
     )
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -6,6 +6,7 @@ import pytest
 
 from langgraph_compaction.graph.routing import AGENT_EDGES
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
+from tests.graph.harness import BEFORE
 from tests.server.dev_server import ids, ran, said_by_user, talk, wish
 
 SOFT = talk(800)
@@ -72,7 +73,8 @@ def test_an_interrupt_is_answered(client: Any, assistant: str, accept: bool) -> 
 def test_an_edited_state_is_what_a_run_goes_on_from(client: Any, assistant: str) -> None:
     """A message changed and one deleted in the middle of a question: what is compacted is what is there now."""
     thread = client.threads.create()["thread_id"]
-    client.runs.wait(thread, assistant, input=SOFT, context={"require_confirmation": True})
+    asks = {"require_confirmation": True, "policy": {"hooks": [*BEFORE]}}
+    client.runs.wait(thread, assistant, input=SOFT, context=asks)
     edits = [{"role": "user", "id": "m6", "content": "shorter"}, {"role": "remove", "content": "", "id": "m1"}]
     client.threads.update_state(thread, {"messages": edits}, as_node="token_check")
     edited = client.threads.get_state(thread)

@@ -146,7 +146,7 @@ def by_graph(seed: int) -> None:
 
     def reply(messages: list[BaseMessage]) -> AIMessage:
         assert total(case.counter, messages) <= case.window, "a request over the limit"
-        check_request(messages)  # type: ignore[arg-type] # any messages
+        check_request(messages)
         return replies.pop() if replies else AIMessage("Noted.")
 
     build = chance.choice([agent, agent, middleware_agent])

@@ -128,7 +128,7 @@ def test_a_thread_of_another_saver_goes_on_as_there(form: str, ours: SQLAlchemyS
     begun(theirs)
     carried(theirs, ours, CHANGES[form])
     assert gone_on(ours) == gone_on(theirs)
-    versions = ours.get_tuple(CONFIG).checkpoint["channel_versions"]  # type: ignore[union-attr] # it is there
+    versions = ours.get_tuple(CONFIG).checkpoint["channel_versions"]
     assert {type(one) for one in versions.values()} == {type(CHANGES[form]("1.0"))}
 
 

@@ -12,10 +12,7 @@ from tests.checkpoint.contract.savers import KINDS, Kind
 
 Opened = Callable[..., SQLAlchemySaver]
 
-DETECTING = [each for each in KINDS if each.detects]
 SHARED = [each for each in KINDS if each.database != "memory"]
-detecting = pytest.mark.parametrize("kind", DETECTING, indirect=True, ids=str)
-"""For tests of savers that notice a change in place."""
 shared = pytest.mark.parametrize("kind", SHARED, indirect=True, ids=str)
 """For tests of databases that several savers can open."""
 

@@ -1,4 +1,4 @@
-"""The savers that the contract is run against: on every database, encrypted, and trusting that nothing is edited."""
+"""The savers that the contract is run against: on every database, and encrypted."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,20 +16,17 @@ class Kind:
 
     database: str
     encrypted: bool = False
-    detects: bool = True
-    """Whether a message that is changed in place has to be noticed."""
 
     def open(self, url: str, **options: Any) -> AbstractContextManager[SQLAlchemySaver]:
         """Open a saver."""
         keys = KEYS if self.encrypted else None
-        return SQLAlchemySaver.from_url(url, keys=keys, detect_mutation=self.detects, **options)
+        return SQLAlchemySaver.from_url(url, keys=keys, **options)
 
     def __str__(self) -> str:
-        return f"{self.database}{', encrypted' * self.encrypted}{', trusting' * (not self.detects)}"
+        return f"{self.database}{', encrypted' * self.encrypted}"
 
 
 ONE_WRITER, MANY_WRITERS = Kind("sqlite"), Kind("postgresql")
 KINDS = [ONE_WRITER, MANY_WRITERS]
 if FULL:
     KINDS += [Kind("memory"), Kind("mariadb"), Kind("sqlite", encrypted=True), Kind("postgresql", encrypted=True)]
-    KINDS += [Kind("memory", detects=False)]

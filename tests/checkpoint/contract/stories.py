@@ -65,7 +65,7 @@ def chat(run: Run) -> Any:
         return {"messages": [AIMessage("", id=f"ai-{last.id}", tool_calls=[call])], "number": count}
 
     def tools(state: State) -> Any:
-        [call] = state["messages"][-1].tool_calls  # type: ignore[union-attr] # the model's
+        [call] = state["messages"][-1].tool_calls
         return {"messages": [ToolMessage("seen", id=f"tool-{call['id']}", tool_call_id=call["id"], artifact=[1])]}
 
     def tidy(state: State) -> Any:

@@ -48,7 +48,7 @@ def test_the_same_checkpoint_put_again_is_one_checkpoint(saver: Saver, thread_id
     assert ids(saver.list(where(thread_id))) == [id_of(head), id_of(root)]
     assert read(saver, where(thread_id)).config == head
     assert writes_of(saver, head) == []
-    saver.put(where(thread_id), before.checkpoint, before.metadata | {"note": "second"}, {})  # type: ignore[arg-type] # a key of our own
+    saver.put(where(thread_id), before.checkpoint, before.metadata | {"note": "second"}, {})
     found = {note: ids(saver.list(where(thread_id), filter={"note": note})) for note in ("first", "second")}
     assert found == {"first": [], "second": [id_of(root)]}
 
@@ -57,7 +57,7 @@ def test_what_is_read_is_not_what_is_stored(saver: Saver, thread_id: str) -> Non
     """A caller may change what it put or read, messages and all, and a later read still gives what was put."""
     values = {"messages": talk(4), "nested": {"list": [1]}}
     written = checkpoint(values, {"messages": 1, "nested": 1})
-    head = saver.put(where(thread_id), written, {"step": 1, "note": {"deep": [1]}}, {"messages": 1, "nested": 1})  # type: ignore[typeddict-unknown-key] # a key of our own
+    head = saver.put(where(thread_id), written, {"step": 1, "note": {"deep": [1]}}, {"messages": 1, "nested": 1})
     assert written["channel_values"] is values
     assert values == {"messages": talk(4), "nested": {"list": [1]}}
     saver.put_writes(head, [("messages", talk(2)), ("x", {"list": [1]})], "task")
@@ -68,8 +68,8 @@ def test_what_is_read_is_not_what_is_stored(saver: Saver, thread_id: str) -> Non
         found = read(saver, where(thread_id))
         values = found.checkpoint["channel_values"]
         assert values == {"messages": talk(4), "nested": {"list": [1]}}
-        assert found.metadata["note"] == {"deep": [1]}  # type: ignore[typeddict-item] # a key of our own
+        assert found.metadata["note"] == {"deep": [1]}
         assert found.pending_writes == [("task", "messages", talk(2)), ("task", "x", {"list": [1]})]
-        found.metadata["note"]["deep"].append(2)  # type: ignore[typeddict-item] # a key of our own
+        found.metadata["note"]["deep"].append(2)
         found.pending_writes[0][2][0].content = "changed"
         found.pending_writes[1][2]["list"].append(2)

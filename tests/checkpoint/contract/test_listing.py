@@ -32,7 +32,7 @@ def test_a_thread_may_be_erased_while_it_is_listed(saver: SQLAlchemySaver, threa
     """A loop over a list ends without an error, though what it would have shown next has gone."""
     steps = Steps(saver, thread_id)
     stored = [id_of(steps.put({"messages": talk(number)})) for number in range(60)]
-    with closing(saver.list(where(thread_id))) as found:  # type: ignore[type-var] # a generator
+    with closing(saver.list(where(thread_id))) as found:
         seen = [id_of(next(found).config)]
         erase(saver, thread_id)
         seen += ids(found)

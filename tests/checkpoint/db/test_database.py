@@ -21,12 +21,13 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
 )
 from langgraph_compaction.checkpoint.db import connections, tables, urls
+from langgraph_compaction.checkpoint.db.thread_row import Threads
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.errors import KeyTextError, RowError
-from langgraph_compaction.checkpoint.messages.message_store import MessageStore
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin
 
-STORE = MessageStore()
+THREADS = Threads()
 
 
 def threads_of(database: Database) -> set[str]:
@@ -38,7 +39,7 @@ def threads_of(database: Database) -> set[str]:
 def create_thread(database: Database, thread_id: str) -> int:
     """Write one thread row and return its key."""
     with database.write() as conn:
-        return STORE.thread(conn, thread_id).id
+        return THREADS.lock(Transaction(conn), thread_id).id
 
 
 def memory_engine() -> sa.Engine:
@@ -147,9 +148,9 @@ def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
         key = create_thread(database, thread_id)
         with database.engine.connect() as conn:
             raw = conn.connection.cursor()  # bypasses SQLAlchemy, which then knows of no transaction
-            raw.execute("UPDATE compaction_thread SET nameless = 9 WHERE id = %s", (key,))
+            raw.execute("UPDATE compaction_thread SET packed = 9 WHERE id = %s", (key,))
         with database.read() as conn:
-            assert conn.execute(sa.select(tables.thread.c.nameless).where(tables.thread.c.id == key)).scalar() == 0
+            assert conn.execute(sa.select(tables.thread.c.packed).where(tables.thread.c.id == key)).scalar() == 0
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, th
         def write() -> None:
             with database.write() as conn:
                 begun.set()
-                STORE.thread(conn, f"{thread_id}-parent")
+                THREADS.lock(Transaction(conn), f"{thread_id}-parent")
                 time.sleep(0.3)  # long enough for the fork
 
         def work(number: int) -> None:
@@ -277,14 +278,32 @@ def test_a_child_of_a_transaction_is_told_what_to_do(tmp_path: Path, way: str) -
         assert threads_of(database) == {"parent"}
 
 
+TWO_ROWS = sa.select(tables.schema.c.id).union_all(sa.select(tables.schema.c.version))
+
+
 def find_damage(conn: sa.Connection) -> None:
     """Raise an error half-way through a query."""
-    rows = conn.execute(sa.select(tables.schema.c.id).union_all(sa.select(tables.schema.c.version)))
+    rows = conn.execute(TWO_ROWS)
     for _ in rows:  # a name of this function, which the error's traceback keeps
         raise RowError("damaged")
 
 
-@pytest.mark.parametrize("how", ["read", "write"])
+def find_damage_past_sqlalchemy(transaction: Transaction) -> None:
+    """Raise an error half-way through a query of the driver."""
+    cursor = transaction.run(TWO_ROWS)
+    assert cursor.fetchone()
+    raise RowError("damaged")
+
+
+FAILURES: dict[str, Callable[[Database], None]] = {
+    "read": lambda database: database.run_read(find_damage),
+    "write": lambda database: database.run_write(find_damage),
+    "read past SQLAlchemy": lambda database: database.run(connections.READS, find_damage_past_sqlalchemy),
+    "write past SQLAlchemy": lambda database: database.run(connections.WRITES, find_damage_past_sqlalchemy),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
 def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: Path, how: str) -> None:
     """Who logs an error, or holds it as a task does, holds a query that was not read to its end."""
     failed: list[BaseException] = []
@@ -292,7 +311,7 @@ def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: 
         database.setup()
         for number in range(3):
             with pytest.raises(RowError, match="damaged") as caught:
-                (database.run_read if how == "read" else database.run_write)(find_damage)
+                FAILURES[how](database)
             failed.append(caught.value)
             assert threads_of(database) == {f"{one}" for one in range(number)}
             create_thread(database, f"{number}")
@@ -305,3 +324,18 @@ def test_an_error_of_another_database_stays_what_it_is(database: Database) -> No
     for opened in (database.read, database.write):
         with pytest.raises(sqlite3.OperationalError, match="its own"), opened():
             raise own
+
+
+def test_only_objects_that_open_one_database_have_the_same_identity() -> None:
+    """Equal URLs but for the password, or one engine; memory is shared by nobody."""
+
+    def identity(target: str | sa.Engine) -> Any:
+        opened.append(Database.open(target))
+        return opened[-1].identity
+
+    opened, engine, server = list[Database](), memory_engine(), "postgresql://user:{}@host/name{}"
+    assert identity(server.format("old", "")) == identity(server.format("new", ""))
+    assert identity(engine) == identity(engine)
+    several = ["memory", "memory", "sqlite:///a.db", engine, memory_engine()]
+    several += [server.format("old", ""), server.format("old", "?options=-csearch_path%3Dtenant")]
+    assert len({identity(one) for one in several}) == len(several)

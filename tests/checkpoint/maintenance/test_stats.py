@@ -63,7 +63,7 @@ def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
         with saver.database.write() as conn:
             conn.execute(sa.update(tables.thread).values(next_seq=2))
         for call in (lambda: saver.stats("t"), lambda: saver.prune(["t"])):
-            with pytest.raises(RowError, match="it refers to a message that never existed"):
+            with pytest.raises(RowError, match="message 2 of thread 1 never existed"):
                 call()
         with saver.database.write() as conn:
             conn.execute(sa.update(tables.thread).values(next_seq=3))

@@ -16,7 +16,7 @@ ROOT = typer.main.get_command(app)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_lists_a_command_with_the_first_sentences_of_its_own_help(name: str) -> None:
     """The list is written by hand, so that it can be printed without importing the commands."""
-    command = ROOT.get_command(typer.Context(ROOT), name)  # type: ignore[attr-defined] # a group
+    command = ROOT.get_command(typer.Context(ROOT), name)
     assert command.name == name
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].summary
 

@@ -19,7 +19,7 @@ def tags(text: str) -> set[str]:
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attrs: found.update(
         [tag, *(name for name, _ in attrs if name not in {"style", "scope"})]
-    )  # type: ignore[method-assign] # of this parser alone
+    )  # of this parser alone
     parser.feed(text)
     return found
 

@@ -64,7 +64,7 @@ def hashed(text: str) -> str:
 def test_words_of_a_conversation_are_never_html(told: Told, thread: str) -> None:
     """They stand in the data alone, and come back from there to the letter; a thread's name is escaped."""
     report = {**told.report(), "thread": thread}
-    parts = Parts(page(report))  # type: ignore[arg-type] # a report with another name
+    parts = Parts(page(report))
     assert [tag for tag, _ in parts.tags].count("script") == 2
     assert not [tag for tag, attrs in parts.tags if tag == "img" or any(name.startswith("on") for name in attrs)]
     found = json.loads(parts.scripts[0])

@@ -23,7 +23,7 @@ async def test_the_messages_stay_whole_after_several_compactions(go: Drive) -> N
     assert [message.text for message in whole[1::2]] == [filler(60)] * 15
     assert len({message.id for message in whole}) == 30
     assert max(map(request_tokens, model.received)) <= 1_000 < request_tokens(whole)
-    assert sum(map(is_summary, model.received[-1])) == 1  # type: ignore[arg-type] # any messages
+    assert sum(map(is_summary, model.received[-1])) == 1
 
 
 async def test_a_long_thread_adopts_the_middleware_and_leaves_it_again(go: Drive) -> None:

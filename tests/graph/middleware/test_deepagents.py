@@ -111,7 +111,7 @@ async def test_the_parent_compacts_when_two_workers_return(go: Drive) -> None:
     spoken = sorted(update["messages"][-1].text for node, update in updates if node in {"model", "tools"})
     assert [text.partition(" w0")[0] for text in spoken] == ["", *DONE, "main done"]
     assert verdicts(graph) == ["committed"]
-    check_request(main.received[-1])  # type: ignore[arg-type] # any messages
+    check_request(main.received[-1])
     shown = [message for message in main.received[-1] if message.type != "system"]
     assert sum(map(is_summary, shown)) == 1
     assert [message.type for message in shown[-3:]] == ["ai", "tool", "tool"]

@@ -20,7 +20,19 @@ from pydantic import BaseModel
 
 from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
-from tests.graph.harness import SUMMARY, Drive, filler, full, ledger, request_tokens, rounds, said, values, verdicts
+from tests.graph.harness import (
+    BEFORE,
+    SUMMARY,
+    Drive,
+    filler,
+    full,
+    ledger,
+    request_tokens,
+    rounds,
+    said,
+    values,
+    verdicts,
+)
 from tests.graph.middleware.agents import agent
 from tests.invariants import check_request
 
@@ -71,7 +83,7 @@ async def test_a_person_approves_a_call_over_the_trigger(go: Drive) -> None:
     await go.invoke(graph, Command(resume={"decisions": [{"type": "approve"}]}))
     assert verdicts(graph) == ["committed"]
     assert "seen59" in texts(model.received[-1])
-    check_request(model.received[-1])  # type: ignore[arg-type] # any messages
+    check_request(model.received[-1])
 
 
 @pytest.mark.parametrize("place", ["others", "behind"])
@@ -97,14 +109,14 @@ async def test_structured_output(go: Drive, strategy: Any) -> None:
     assert verdicts(graph) == ["committed"]
     assert ledger(graph)[0].tokens_before > request_tokens(full()["messages"])
     await go.invoke(graph, said("again"))
-    check_request(model.received[-1])  # type: ignore[arg-type] # any messages
+    check_request(model.received[-1])
 
 
 async def test_a_person_is_asked_before_a_compaction(go: Drive) -> None:
     """Before the model is called, and after its answer, which is not paid for twice."""
     for accepts in (True, False):
         model = ScriptedModel(replies=[CALM])
-        graph = agent(model, require_confirmation=True)
+        graph = agent(model, require_confirmation=True, hooks=BEFORE)
         asked = await go.invoke(graph, full())
         assert asked["__interrupt__"][0].value["question"] == "Compact the conversation?"
         assert model.received == []

@@ -112,7 +112,7 @@ async def test_a_tool_of_another_agent(go: Drive, build: Any) -> None:
     found = await invoked(go, as_tool, full())
     assert found["messages"][:-1] == full()["messages"]
     assert found["messages"][-1].text == "forty-two"
-    assert is_summary(model.received[0][0])  # type: ignore[arg-type] # any message
+    assert is_summary(model.received[0][0])
 
 
 async def test_a_tool_that_calls_the_agent(go: Drive, build: Any) -> None:

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes.ahead import preparations
-from langgraph_compaction.nodes.ahead.preparations import Preparations, preparations_of
+from langgraph_compaction.nodes.ahead.preparations import PREPARATIONS, Place, Preparations
 from langgraph_compaction.nodes.ahead.prepare import _is_due, _OffLoop
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
 from tests.graph.harness import WORDS, at_work, filler
 from tests.histories import asks, result
 from tests.kill.children import exit_code
 
-ONE, OTHER = ("a", ""), ("b", "")
+ONE, OTHER = ("memory", "a", ""), ("memory", "b", "")
 PAID: Any = object()
 """Stands for a choice whose summary is recorded."""
 
@@ -78,7 +77,7 @@ def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_prepa
         _OffLoop(summarizer, loop).summarize(request)
 
 
-def done(known: Preparations, place: tuple[str, str], work: Any, epoch: int) -> Any:
+def done(known: Preparations, place: Place, work: Any, epoch: int) -> Any:
     """Start a preparation, wait for its end, and return what is known of it."""
     known.start(place, epoch, work)
     for worker in at_work():
@@ -95,6 +94,7 @@ def test_a_thread_has_one_preparation_at_a_time(monkeypatch: pytest.MonkeyPatch)
     (worker,) = at_work()
     assert worker.daemon
     assert [known.may_start(*each) for each in ((ONE, 0), (ONE, 9), (OTHER, 0))] == [False] * 3
+    assert known.may_start(("another database", "a", ""), 0)
     monkeypatch.setattr(preparations, "MOST_AT_ONCE", 2)
     assert [known.may_start(*each) for each in ((ONE, 9), (OTHER, 0))] == [False, True]
     go_on.set()
@@ -140,8 +140,7 @@ def test_the_threads_that_were_prepared_last_are_remembered(monkeypatch: pytest.
 
 def test_a_forked_process_waits_for_no_preparation_of_its_parent() -> None:
     """The fork has none of the OS threads that work on them."""
-    with Database.open() as database:
-        known, go_on = preparations_of(database), threading.Event()
-        known.start(ONE, 0, lambda: go_on.wait(60) and None)
-        assert exit_code(lambda: sys.exit(preparations_of(database).find(ONE) is not None)) == 0
-        go_on.set()
+    go_on = threading.Event()
+    PREPARATIONS.start(ONE, 0, lambda: go_on.wait(60) and None)
+    assert exit_code(lambda: sys.exit(PREPARATIONS.find(ONE) is not None)) == 0
+    go_on.set()

@@ -55,10 +55,10 @@ def test_every_setting_says_what_it_is() -> None:
 def test_a_policy_is_chosen_by_value_by_name_or_by_its_settings() -> None:
     """All three are the same; a setting of another policy is an error that says whose it is."""
     chosen = CompactionSettings(policy=RecentRounds(keep_recent_rounds=4))
-    assert chosen == CompactionSettings(preset="recent_rounds", keep_recent_rounds=4)  # type: ignore[call-arg] # flat
-    assert chosen == CompactionSettings(keep_recent_rounds=4)  # type: ignore[call-arg] # flat
+    assert chosen == CompactionSettings(preset="recent_rounds", keep_recent_rounds=4)
+    assert chosen == CompactionSettings(keep_recent_rounds=4)
     assert (chosen.preset, chosen.require_confirmation) == ("recent_rounds", True)
-    assert CompactionSettings(policy={"name": "recent_rounds", "keep_recent_rounds": 4}) == chosen  # type: ignore[arg-type] # as JSON
+    assert CompactionSettings(policy={"name": "recent_rounds", "keep_recent_rounds": 4}) == chosen
     with pytest.raises(
         ValidationError, match="'sliding_window_size' is a setting of progressive and progressive_chart"
     ):
@@ -95,7 +95,7 @@ def test_settings_are_frozen_json() -> None:
     assert CompactionSettings.model_validate_json(chosen.model_dump_json()) == chosen
     assert json.loads(chosen.model_dump_json())["context_window"] == 1_000
     with pytest.raises(ValidationError):
-        chosen.context_window = 2_000  # type: ignore[misc] # that it is frozen is the point
+        chosen.context_window = 2_000  # that it is frozen is the point
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,4 @@ def test_what_is_no_settings_is_an_error() -> None:
     assert settings_of(given) is given
     assert settings_of(None) == CompactionSettings()
     with pytest.raises(SettingsError, match=r"settings is a dict: give settings=CompactionSettings"):
-        settings_of({"trigger_ratio": 0.7})  # type: ignore[arg-type] # that callers err is the point
+        settings_of({"trigger_ratio": 0.7})  # that callers err is the point

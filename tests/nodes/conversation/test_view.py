@@ -170,6 +170,17 @@ def test_a_summary_stands_in_the_place_of_what_it_covers() -> None:
     assert movable(said, third, 0) == ["m0", "m4", "m5"]
 
 
+def test_a_summary_replaces_another_where_that_one_stood() -> None:
+    """Also if the hidden message in whose place it stood was deleted or changed since, and others are left."""
+    said = talk(8)
+    view = hidden(said, "m0", "m2")
+    left = said[1:]
+    assert ids(seen(left, view)) == ["m1", "summary-1", "m3", "m4", "m5", "m6", "m7"]
+    next_one = SUMMARY.model_copy(update={"id": "summary-2"})
+    again = changed(left, view, source="2", drop=["summary-1", "m5"], summary=next_one)
+    assert ids(seen(left, again)) == ["m1", "summary-2", "m3", "m4", "m6", "m7"]
+
+
 def test_a_conversation_that_was_deleted_takes_the_summary_with_it() -> None:
     """What has moved to the archive counts as left until the newest message of then is deleted, too."""
     messages = talk(8)

@@ -74,7 +74,7 @@ def test_the_reserve_is_the_setting_else_the_models_else_automatic(
 def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> None:
     """More than 5 % of the window, whether the model or the settings say it; never the automatic one."""
     for chosen in ({"max_tokens": 50_001}, {"output_reserve": 50_001}):
-        found = sizes(1_000_000, **chosen)  # type: ignore[arg-type] # either of the two
+        found = sizes(1_000_000, **chosen)
         assert (found.of_limit, found.base, found.limit) == (True, 949_999, 949_999)
         assert found.trigger == 759_999
     small = sizes(1_000_000, max_tokens=50_000)

@@ -139,7 +139,7 @@ def of_botocore(status: int, code: str, message: str) -> Exception:
     """Return an error that carries its answer as botocore's ClientError does."""
     error: Any = Exception(f"An error occurred ({code}) when calling the Converse operation: {message}")
     error.response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return error  # type: ignore[no-any-return] # made above
+    return error
 
 
 def with_status(name: str, status: int, message: str) -> Exception:

@@ -142,7 +142,7 @@ def test_who_may_be_a_summarizer() -> None:
     own = ReplyingSummarizer(Reply(content=GOOD))
     assert summarizer_of(own) is own
     assert summarizer_of("digest") == DigestSummarizer()
-    assert not summarizer_of(ChatPromptTemplate.from_messages([("human", "x")]) | ScriptedModel()).is_graph  # type: ignore[attr-defined] # of a runnable's
+    assert not summarizer_of(ChatPromptTemplate.from_messages([("human", "x")]) | ScriptedModel()).is_graph
     for wrong in ("gpt", None, 3, object(), counting_graph):
         with pytest.raises(SettingsError, match="is not a summarizer"):
             summarizer_of(wrong)
