@@ -23,7 +23,6 @@ from langgraph.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ..db.columns import checked_key
 from ..db.connections import READS
@@ -33,7 +32,7 @@ from ..db.transaction import Transaction
 from ..errors import CheckpointError
 from ..messages import items, references
 from ..messages.decode import ValueDecoder
-from ..messages.encode import ValueEncoder
+from ..messages.encode import ValueEncoder, is_usual
 from ..messages.sequence_runs import expand, runs_of
 from ..telemetry import database_call
 from . import checkpoint_rows, delta_history, pending_writes, state_at_once
@@ -145,7 +144,6 @@ class CheckpointStore:
         parent, run = get_checkpoint_id(config), run_of(config)
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
         rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
-        is_usual = isinstance(serde, JsonPlusSerializer)
         run_id = about["run_id"] if isinstance(about.get("run_id"), str) and about["run_id"] else None
         told = about if run_id is None else {key: value for key, value in about.items() if key != "run_id"}
         can_conflict = self.on_conflict == "raise" and about.get("source") in {"input", "loop"}
@@ -169,7 +167,7 @@ class CheckpointStore:
                 id=checkpoint["id"],
                 parent=parent,
                 run=run_id,
-                metadata_hashes=hashes_of(thread.codec, about) if is_usual else None,
+                metadata_hashes=hashes_of(thread.codec, about) if is_usual(serde) else None,
                 references=encoder.references(),
                 v=checkpoint["v"],
                 ts=checkpoint["ts"],

@@ -1,7 +1,7 @@
 """Stores pending writes: the values that tasks wrote at a checkpoint, in one row for each task."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -61,9 +61,15 @@ def merged(held: Iterable[Write], writes: Sequence[Write]) -> list[Write]:
 
 
 def columns(thread: Thread, new: TaskWrites) -> dict[str, Any]:
-    """Return the row of a task's writes as the database holds it."""
-    refs = new.references.encode()
-    data = ormsgpack.packb(_grouped(new.writes), option=_OPTION)
+    """Return the row of a task's first writes at a checkpoint as the database holds it."""
+    return _columns(thread, new, merged((), new.writes), new.references)
+
+
+def _columns(
+    thread: Thread, new: TaskWrites, writes: Iterable[Write], references_of_all: References
+) -> dict[str, Any]:
+    refs = references_of_all.encode()
+    data = ormsgpack.packb(_grouped(writes), option=_OPTION)
     return {
         "thread": thread.id,
         "namespace": new.place[0],
@@ -76,12 +82,12 @@ def columns(thread: Thread, new: TaskWrites) -> dict[str, Any]:
 
 def put(transaction: Transaction, thread: Thread, new: TaskWrites) -> None:
     """Add writes of one task to the writes that the task has already stored at this checkpoint."""
-    row = columns(thread, replace(new, writes=merged((), new.writes)))
+    row = columns(thread, new)
     if transaction.run(new_insert(transaction.dialect.name, tables.write), row).rowcount > 0:
         return
     held = _writes(thread, new.place, new.task, transaction.run(_WRITE, row).fetchone())
     both = references.joined([new.references, *(one.references for one in held[:1])])
-    changed = columns(thread, replace(new, writes=merged(held, new.writes), references=both))
+    changed = _columns(thread, new, merged(held, new.writes), both)
     transaction.run(_UPDATE_WRITE, {f"new_{name}": value for name, value in changed.items()})
 
 

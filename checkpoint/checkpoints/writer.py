@@ -134,7 +134,8 @@ class Writer:
     def _take_turn(self, thread_id: str, work: Work, *, waits: bool) -> int:
         job, turns = _Job(thread_id, work), self._turns(thread_id)
         turns.jobs.append(job)
-        turns.has_come.set()
+        if not self._database.is_sqlite:
+            turns.has_come.set()
         try:
             with turns.lock:
                 if not job.done and waits and not self._database.is_sqlite:
@@ -289,10 +290,7 @@ def _arrays(change: Change) -> dict[str, list[Any]]:
     rows = {
         tables.item: change.batch.items,
         tables.checkpoint: [one.columns(thread) for one in change.checkpoints],
-        tables.write: [
-            pending_writes.columns(thread, replace(one, writes=pending_writes.merged((), one.writes)))
-            for one in change.writes
-        ],
+        tables.write: [pending_writes.columns(thread, one) for one in change.writes],
     }
     return {
         f"{table.name}_{name}": [row[name] for row in rows[table]]

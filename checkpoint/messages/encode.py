@@ -43,6 +43,7 @@ from .items import PACK, Batch
 from .message_codec import NAMES, PLAIN_OPTION, contents_hash, stored_bytes
 from .references import References
 from .sequence_runs import Runs, covering, encode_runs, extended, first
+from .strict_serde import StrictSerializer
 
 _INLINE_BYTES = 256
 _RUNS_PER_VALUE = 64
@@ -71,7 +72,7 @@ class ValueEncoder:
         self._serde = serde
         self._namespace = namespace
         # another serializer may change also what msgpack knows: it gets every value without messages
-        self._is_usual = isinstance(serde, JsonPlusSerializer)
+        self._is_usual = is_usual(serde)
         self._runs: list[Runs] = []
         self._values: set[int] = set()
         self._shared: set[int] = set()
@@ -226,6 +227,11 @@ class ValueEncoder:
         except ValueTypeError as error:
             self._error = error
             raise
+
+
+def is_usual(serde: SerializerProtocol) -> bool:
+    """Whether a serializer writes values that msgpack knows as msgpack does."""
+    return type(serde) is StrictSerializer or isinstance(serde, JsonPlusSerializer)
 
 
 def _rebuilt(value: Any, within: Callable[[Any], Any]) -> Any:
