@@ -237,7 +237,11 @@ class _Saver(BaseCheckpointSaver[Any]):
         )
 
     def sweep(self, older_than: float) -> _Names:
-        """Erase every thread that was not written to for `older_than` seconds, and return their ids."""
+        """Erase every thread that was not written to for `older_than` seconds and is not leased; return their ids.
+
+        Each thread is erased in a transaction of its own, which checks both again: several processes may sweep at
+        once, while others write.
+        """
         return self.maintenance.sweep(older_than)
 
     async def asweep(self, older_than: float) -> _Names:

@@ -281,7 +281,7 @@ def check_lease(thread: Thread, now: float) -> None:
     """Raise LeaseError if another writer holds the locked thread's lease; prolong a lease that this context holds."""
     mine = (_HELD_LEASES.get() or {}).get(thread.thread_id)
     if mine is None:
-        if _is_leased(thread, now):
+        if is_leased(thread, now):
             raise LeaseError(
                 f"thread {thread.thread_id!r} is leased to another writer: write inside a lease of your own"
             )
@@ -294,7 +294,7 @@ def check_lease(thread: Thread, now: float) -> None:
 def take_lease(thread: Thread, lease: Lease, now: float) -> bool:
     """Take the locked thread's lease; return False if another writer holds the lease."""
     if thread.lease != lease.token:
-        if _is_leased(thread, now):
+        if is_leased(thread, now):
             return False
         thread.lease, thread.lease_until = lease.token, now + lease.ttl
     return True
@@ -306,7 +306,8 @@ def release_lease(thread: Thread, lease: Lease) -> None:
         thread.lease = thread.lease_until = None
 
 
-def _is_leased(thread: Thread, now: float) -> bool:
+def is_leased(thread: Thread, now: float) -> bool:
+    """Return whether a writer, perhaps this one, holds the thread's lease."""
     ends = thread.lease_until
     return thread.lease is not None and ends is not None and now < ends <= now + LONGEST_LEASE_S
 

@@ -69,12 +69,15 @@ class ThreadMaintenance:
         for thread_id in thread_ids:
             self._change(str(thread_id), lambda conn, thread: retention.prune(conn, thread, serde, keep))
 
+    def idle(self, until: float) -> list[str]:
+        """Return the ids of the threads that were last written to before `until` (Unix seconds)."""
+        return self.database.run_read(lambda conn: retention.idle(conn, until))
+
     def sweep(self, older_than: float) -> list[str]:
         """Erase every thread that was not written to for `older_than` seconds, and return their ids."""
         until = self.now() - older_than
-        names = self.database.run_read(lambda conn: retention.idle(conn, until))
         erase = partial(retention.erase_idle, store=self.store, until=until)
-        swept = [name for name in names if self.database.run_write(partial(erase, thread_id=name))]
+        swept = [name for name in self.idle(until) if self.database.run_write(partial(erase, thread_id=name))]
         self._forget_cached(swept)
         return swept
 

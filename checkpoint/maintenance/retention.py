@@ -15,7 +15,7 @@ from ..checkpoints.checkpoint_rows import CheckpointRow, follow_parents, full_ro
 from ..compaction import archive, ledger, snapshots
 from ..db import run_leases, tables
 from ..db.statements import chunks
-from ..db.thread_row import Thread, new_stamp
+from ..db.thread_row import Thread, is_leased, new_stamp
 from ..db.transaction import Transaction
 from ..messages import items, references
 from ..messages.decode import TYPED, VALUE, ValueDecoder
@@ -71,11 +71,12 @@ def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
 
 
 def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
-    """Erase a thread unless it was written to since `until`; return whether it was erased."""
+    """Erase a thread unless it was written to since `until`, or is leased; return whether it was erased."""
     thread = store.find(conn, thread_id)
-    if thread is None or thread.updated_at >= until:
+    now = store.threads.now()
+    if thread is None or thread.updated_at >= until or is_leased(thread, now):
         return False
-    erase(conn, thread, store.threads.now())
+    erase(conn, thread, now)
     return True
 
 

@@ -1,4 +1,4 @@
-"""`prune`: erases old checkpoints, and the messages that only they hold."""
+"""`prune`: erases old checkpoints and the messages that only they hold, or threads that nobody writes to any more."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,6 +38,10 @@ def prune(
     archive: Annotated[
         Literal["keep", "drop"], typer.Option(help="Keep or delete the archive and the snapshots of compactions.")
     ] = "keep",
+    idle: Annotated[
+        str | None,
+        typer.Option(help="Erase whole threads, instead: all that nobody wrote to for so long (90d, 12h)."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,9 +51,15 @@ def prune(
     the checkpoints that the value of a delta channel needs. With `--archive drop`, compactions can no longer be
     undone.
     """
+    if idle is not None:
+        if threads or every or keep_last or older_than is not None or archive == "drop":
+            raise SettingsError("--idle erases whole threads: it goes with --db, --dry-run and --json only")
+        _erase_idle(db, _seconds("--idle", idle), dry_run=dry_run, as_json=as_json)
+        return
     if every == bool(threads):
-        raise SettingsError("name the threads, or give --all")
-    options: dict[str, Any] = {"keep_last": keep_last, "archive": archive, "older_than": _seconds(older_than)}
+        raise SettingsError("name the threads, or give --all or --idle")
+    since = None if older_than is None else _seconds("--older-than", older_than)
+    options: dict[str, Any] = {"keep_last": keep_last, "archive": archive, "older_than": since}
     rows: list[dict[str, Any]] = []
     refused = False
     with open_existing(db, *(threads or [])) as saver:
@@ -69,13 +79,23 @@ def prune(
         raise typer.Exit(1)
 
 
-def _seconds(age: str | None) -> float | None:
-    if age is None:
-        return None
+def _erase_idle(db: str, seconds: float, *, dry_run: bool, as_json: bool) -> None:
+    with open_existing(db) as saver:
+        found = saver.maintenance.idle(saver.now() - seconds) if dry_run else saver.sweep(seconds)
+        if found and not dry_run:
+            saver.reclaim()
+    if as_json:
+        print_json({"thread_id": thread, "dry_run": dry_run} for thread in found)
+        return
+    table = make_table(left=["thread"], right=[], title="would be erased" if dry_run else "erased")
+    for thread in found:
+        table.add_row(*cells(thread))
+    print_table(table, "No thread was idle for so long.")
+
+
+def _seconds(option: str, age: str) -> float:
     if not (age[-1:] in _SECONDS and age[:-1].isdecimal()):
-        raise SettingsError(
-            f"--older-than: {age!r} is not an age; write a number and a unit, such as 30d, 12h or 45m"
-        )
+        raise SettingsError(f"{option}: {age!r} is not an age; write a number and a unit, such as 30d, 12h or 45m")
     return float(age[:-1]) * _SECONDS[age[-1]]
 
 

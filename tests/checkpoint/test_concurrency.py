@@ -1,16 +1,20 @@
 """Processes and threads that write to one conversation at once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Barrier
 from typing import Any
 
+import pytest
+
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
+from langgraph_compaction.checkpoint.maintenance.maintenance import ThreadMaintenance
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from tests.checkpoint.contract.steps import Steps, values_of, where
 from tests.checkpoint.listening import statements
 from tests.checkpoint.processes import forks, run_together
-from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
+from tests.checkpoint.samples import COMMITTED, Clock, begin, key_of, opening, talk
 
 ROUNDS = 10
 WRITERS = 4
@@ -91,6 +95,35 @@ def test_the_same_attempt_begun_at_once_is_one_attempt(database: Database, threa
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(write, range(WRITERS)))
     assert [len(records.history(f"{thread_id}-{turn}")) for turn in range(5)] == [2, 1, 1, 1, 1]
+
+
+def test_two_sweeps_at_once_erase_each_idle_thread_once(
+    own_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have found the same threads; a thread to which somebody has written since then stays."""
+    names = [f"idle-{number}" for number in range(12)]
+    gate, found = Barrier(3), ThreadMaintenance.idle
+
+    def idle(maintenance: ThreadMaintenance, until: float) -> list[str]:
+        there = found(maintenance, until)
+        gate.wait(timeout=30)  # both have read
+        gate.wait(timeout=30)  # the other thread was written to
+        return there
+
+    monkeypatch.setattr(ThreadMaintenance, "idle", idle)
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        first, second = (stack.enter_context(SQLAlchemySaver.from_url(own_url, now=clock)) for _ in range(2))
+        first.setup()
+        for name in [*names, "written"]:
+            Steps(first, name).put({"messages": talk(3)})
+        clock.time += 100
+        sweeps = [pool.submit(saver.sweep, 60) for saver in (first, second)]
+        gate.wait(timeout=30)
+        Steps(second, "written").put({"messages": talk(4)})
+        gate.wait(timeout=30)
+        swept = [name for sweep in sweeps for name in sweep.result()]
+        assert sorted(swept) == sorted(names)
+        assert first.threads() == ["written"]
 
 
 def test_a_read_locks_no_thread(shared_url: str, thread_id: str) -> None:

@@ -59,6 +59,17 @@ def test_a_thread_that_changed_since_it_was_found_idle_is_not_swept(
     assert [timed.get_tuple(where(name)) is None for name in names] == [True, False, True]
 
 
+def test_a_leased_thread_is_not_swept(timed: SQLAlchemySaver, clock: Clock, thread_id: str) -> None:
+    """Its holder may be about to write; once the lease has ended, the thread goes."""
+    Steps(timed, thread_id).put({"x": 1})
+    with timed.lease(thread_id, ttl=100):
+        clock.time += 60
+        assert thread_id not in timed.sweep(older_than=50)
+        assert values_of(timed, where(thread_id)) == {"x": 1}
+        clock.time += 60
+        assert thread_id in timed.sweep(older_than=50)
+
+
 def test_young_checkpoints_are_kept(timed: SQLAlchemySaver, clock: Clock, thread_id: str) -> None:
     """`older_than` keeps what is younger, and the latest however old it is."""
     steps = Steps(timed, thread_id)

@@ -163,6 +163,23 @@ def test_only_what_is_old_goes(kept: str) -> None:
     assert (row["checkpoints_erased"], row["checkpoints_left"]) == (14, 1)
 
 
+def test_threads_that_nobody_writes_to_are_erased(kept: str) -> None:
+    """Whole, with their free pages; a dry run names the same threads and erases none of them."""
+    changed(
+        kept, "UPDATE compaction_thread SET updated_at = updated_at - 8640000 WHERE thread_id IN ('talk', 'delta')"
+    )
+    idle = ("prune", "--idle", "90d", "--db", kept)
+    named = lines(*idle, "--dry-run")
+    assert [(row["thread_id"], row["dry_run"]) for row in named] == [("talk", True), ("delta", True)]
+    assert "─ talk delta" in shown(*idle, "--dry-run")
+    assert len(lines("threads", "--db", kept)) == len(GRAPHS)
+    assert lines(*idle) == [{**row, "dry_run": False} for row in named]
+    assert {row["thread_id"] for row in lines("threads", "--db", kept)} == set(GRAPHS) - {"talk", "delta"}
+    assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
+    assert changed(kept, "PRAGMA freelist_count") == [(0,)]
+    assert shown(*idle) == "No thread was idle for so long."
+
+
 def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     """Nothing of it is left, its compactions and free pages included; the others are there."""
     assert lines("forget", "talk", "--yes", "--db", kept) == [{"thread_id": "talk", "forgotten": True}]
@@ -183,8 +200,14 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ((), "name the threads, or give --all"),
-        (("talk", "--all"), "name the threads, or give --all"),
+        ((), "name the threads, or give --all or --idle"),
+        (("talk", "--all"), "name the threads, or give --all or --idle"),
+        (("--idle", "90"), "--idle: '90' is not an age"),
+        (("--idle", "90d", "talk"), "--idle erases whole threads"),
+        (("--idle", "90d", "--all"), "--idle erases whole threads"),
+        (("--idle", "90d", "--keep-last", "1"), "--idle erases whole threads"),
+        (("--idle", "90d", "--older-than", "1d"), "--idle erases whole threads"),
+        (("--idle", "90d", "--archive", "drop"), "--idle erases whole threads"),
         (("talk", "--older-than", "soon"), "'soon' is not an age"),
         (("talk", "--keep-last", "0"), "--keep-last"),
     ],
