@@ -274,9 +274,21 @@ class _Saver(BaseCheckpointSaver[Any]):
         """Run `stats` on a worker thread."""
         return await self.database.workers.run(self.stats, thread_id)
 
-    def threads(self) -> _Names:
-        """Return the ids of all threads, in the order in which they were created."""
-        return self.maintenance.threads()
+    def threads(self, prefix: str | None = None, metadata: Mapping[str, Any] | None = None) -> _Names:
+        """Return the ids of all threads, or of some, in the order in which they were created.
+
+        The ids begin with `prefix`, and a checkpoint of the thread has all items of `metadata`, compared as the
+        `filter` of `list` is. Raise ValueError for an empty prefix and for empty metadata: they would mean all.
+        """
+        names = self.maintenance.threads(prefix, metadata)
+        if metadata is None:
+            return names
+        wanted = dict(metadata)
+        return [name for name in names if any(self.list(_thread(name), filter=wanted, limit=1))]
+
+    async def athreads(self, prefix: str | None = None, metadata: Mapping[str, Any] | None = None) -> _Names:
+        """Run `threads` on a worker thread."""
+        return await self.database.workers.run(self.threads, prefix, metadata)
 
     def rotate(self) -> int:
         """Use the current key for all rows that another key encrypted; return the number of changed rows."""
@@ -319,6 +331,10 @@ class _Saver(BaseCheckpointSaver[Any]):
                 yield
             finally:
                 await run(self.maintenance.release_lease, thread_id, lease)
+
+
+def _thread(thread_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id}}
 
 
 class SQLAlchemySaver(_Saver):

@@ -13,16 +13,14 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.columns import ident
-from ..db.row_codec import RowCodec
 from ..db.thread_row import COLUMNS, Thread, Threads
 from ..db.transaction import Transaction
 from . import checkpoint_rows, pending_writes
 from .checkpoint_rows import CheckpointRow, plain_columns
-from .metadata_hashes import may_match, wanted_hashes
+from .metadata_hashes import hashes_for_database, may_match, wanted_hashes
 from .pending_writes import Write
 
 _thread, _checkpoint, _write = tables.thread.c, tables.checkpoint.c, tables.write.c
-_PLAIN = RowCodec(0)
 _WIDTH = 1 + len(COLUMNS)
 _END = _WIDTH + len(checkpoint_rows.COLUMNS)
 
@@ -70,7 +68,7 @@ class Listing:
     ) -> Page:
         """Read the `size` checkpoints behind `after`; all that are wanted are among those that it returns."""
         below = self._number_before(transaction)
-        hashes = wanted_hashes(_PLAIN, self.wanted) if threads.keys is None else []
+        hashes = hashes_for_database(threads.keys, self.wanted)
         where: dict[str, Any] = {"name": self.thread_id, "namespace": self.namespace, "size": size, "below": below}
         where |= {name: ident(held) for name, held in (("only", self.only), ("before", self.before)) if held}
         where |= {f"hash_{place}": one for place, one in enumerate(hashes)}

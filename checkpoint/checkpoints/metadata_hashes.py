@@ -11,8 +11,9 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
-from ..db.row_codec import RowCodec
+from ..db.row_codec import Keyring, RowCodec
 
+_PLAIN = RowCodec(0)
 _HASH_BYTES = 3
 _KNOWN_ITEMS = 1_024  # most items are the same in all checkpoints of a run
 _CONTAINERS = (dict, list, tuple, set, frozenset, bytes)
@@ -41,6 +42,11 @@ def wanted_hashes(codec: RowCodec, wanted: Mapping[str, Any]) -> list[str]:
     return [_hash(codec, key, value) for key, value in wanted.items() if isinstance(value, str | int | float)]
 
 
+def hashes_for_database(keys: Keyring | None, wanted: Mapping[str, Any]) -> list[str]:
+    """Return the hashes by which the database chooses among all threads; none if each thread has keyed ones."""
+    return wanted_hashes(_PLAIN, wanted) if keys is None else []
+
+
 def may_match(hashes: str | None, wanted: list[str]) -> bool:
     """Whether a row with these hashes may be wanted."""
     return hashes is None or all(one in hashes for one in wanted)
@@ -53,4 +59,4 @@ def _hash(codec: RowCodec, key: str, value: str | float) -> str:
     return urlsafe_b64encode(codec.lookup_hash(content)[:_HASH_BYTES]).decode()
 
 
-_plain_hash = lru_cache(_KNOWN_ITEMS)(partial(_hash, RowCodec(0)))
+_plain_hash = lru_cache(_KNOWN_ITEMS)(partial(_hash, _PLAIN))

@@ -1,14 +1,15 @@
 """Operations of a saver on whole threads: retention, copies, statistics, leases and the rotation of keys."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from ..checkpoints.metadata_hashes import hashes_for_database
 from ..compaction.search_index import INDEXES
 from ..db.database import Database
 from ..db.thread_row import LONGEST_LEASE_S, Lease, Thread, check_lease, release_lease, take_lease
@@ -88,9 +89,12 @@ class ThreadMaintenance:
         found = self.database.run_read(partial(stats.stats, store=self.store, thread_id=thread_id))
         return [] if found is None else [found]
 
-    def threads(self) -> list[str]:
-        """Return the ids of all threads, in the order in which they were created."""
-        return self.database.run_read(retention.names)
+    def threads(self, prefix: str | None = None, metadata: Mapping[str, Any] | None = None) -> list[str]:
+        """Return the ids of the threads that may be wanted: metadata are compared by their hashes only."""
+        if prefix == "" or (metadata is not None and not metadata):
+            raise ValueError("an empty prefix, and empty metadata, would mean every thread: leave them out")
+        hashes = hashes_for_database(self.store.threads.keys, metadata or {})
+        return self.database.run_read(lambda conn: retention.names(conn, prefix, hashes))
 
     def rotate(self) -> int:
         """Use the current key for all rows that another key encrypted; return the number of changed rows."""

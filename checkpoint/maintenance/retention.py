@@ -39,9 +39,20 @@ class Keep:
     archive: bool
 
 
-def names(conn: sa.Connection) -> list[str]:
-    """Return the ids of all threads, in the order in which they were created."""
-    return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
+def names(conn: sa.Connection, prefix: str | None = None, metadata_hashes: Sequence[str] = ()) -> list[str]:
+    """Return the ids of the threads that may be wanted, in the order in which they were created.
+
+    Their ids begin with `prefix`, and each hash is found in the metadata hashes of one of their checkpoints.
+    """
+    row, held = tables.thread.c, tables.checkpoint.c.metadata_hashes
+    query = sa.select(row.thread_id).order_by(row.id)
+    if prefix is not None:  # LIKE ignores case on SQLite
+        begin = sa.literal(prefix, row.thread_id.type)
+        query = query.where(sa.func.substr(row.thread_id, 1, sa.func.length(begin)) == begin)
+    if metadata_hashes:
+        having = (held.is_(None) | held.contains(one) for one in metadata_hashes)
+        query = query.where(sa.exists().where(tables.checkpoint.c.thread == row.id, *having))
+    return list(conn.execute(query).scalars())
 
 
 def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:

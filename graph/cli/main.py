@@ -43,7 +43,7 @@ COMMANDS = {
     "transcript": Listed(_LOOK, "Print all messages of a conversation, also those that the model does not see."),
     "recall": Listed(_LOOK, "Search the messages that compactions removed or shortened."),
     "undo": Listed(_CHANGE, "Undo a compaction and all later ones: the model sees the messages again."),
-    "forget": Listed(_CHANGE, "Erase all data of a thread."),
+    "forget": Listed(_CHANGE, "Erase all data of a thread, or of all threads with a prefix or with metadata."),
     "prune": Listed(_CHANGE, "Erase old checkpoints, and the messages that only these checkpoints use."),
     "import-checkpoints": Listed(
         _CHANGE,

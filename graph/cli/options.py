@@ -33,6 +33,19 @@ Db = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
+Prefix = Annotated[
+    str | None,
+    typer.Option(
+        help="The threads whose ids begin with this text. `user-1` also finds `user-12`; `user-1:` does not."
+    ),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=TEXT",
+        help="The threads of which a checkpoint has this item in its metadata. You can repeat this option.",
+    ),
+]
 Attempt = Annotated[
     str,
     typer.Argument(
@@ -81,6 +94,16 @@ def window_tokens(window: str | None, *, known: int | None) -> int | None:
             f"--window {window} is a share, and the model's own window is not known: give a number of tokens"
         )
     return part_of(window, known or 0)
+
+
+def find_threads(saver: SQLAlchemySaver, prefix: str | None, metadata: list[str] | None) -> list[str]:
+    """Return the ids of the threads that these options choose; raise `SettingsError` if an option is empty."""
+    if prefix == "":
+        raise SettingsError("--prefix is empty, which would mean every thread")
+    items = [one.partition("=") for one in metadata or ()]
+    if wrong := ["".join(one) for one in items if not all(one)]:
+        raise SettingsError(f"--metadata: {wrong[0]!r} is not KEY=TEXT")
+    return saver.threads(prefix, {key: text for key, _, text in items} or None)
 
 
 def preset_named(name: str) -> Preset:

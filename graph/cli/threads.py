@@ -13,8 +13,9 @@ from rich.filesize import decimal
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.nodes import SettingsError
 
-from .options import AsJson, Db, open_existing
+from .options import AsJson, Db, Metadata, Prefix, find_threads, open_existing
 from .output import cells, format_time, make_table, print_json, print_table
 
 _UUID_CHARS = 36
@@ -58,6 +59,8 @@ def threads(
     ] = None,
     *,
     db: Db,
+    prefix: Prefix = None,
+    metadata: Metadata = None,
     sizes: Annotated[
         bool, typer.Option("--sizes", help="Show the size of the stored data by kind, in bytes.")
     ] = False,
@@ -69,6 +72,9 @@ def threads(
     With --sizes and a thread, the command also shows how large its messages would be if each checkpoint had its own
     copies.
     """
+    chosen = prefix is not None or bool(metadata)
+    if chosen and thread is not None:
+        raise SettingsError("--prefix and --metadata choose among the threads: name no thread beside them")
     with open_existing(db, *([] if thread is None else [thread])) as saver:
         if sizes:
             columns = _SIZES
@@ -78,6 +84,9 @@ def threads(
             rows = [_checkpoint(found) for found in saver.list({"configurable": {"thread_id": thread}}, limit=limit)]
         else:
             columns, rows = _THREADS, _threads(saver)
+        if chosen:
+            names = set(find_threads(saver, prefix, metadata))
+            rows = [row for row in rows if row["thread_id"] in names]
     if as_json:
         print_json(rows)
         return
@@ -90,7 +99,14 @@ def threads(
         table.columns[0].min_width = min(_UUID_CHARS, max(len(str(row["thread_id"])) for row in rows))
     for row in rows:
         table.add_row(*cells(*(cell(row) for cell in used.values())))
-    print_table(table, "There are no threads." if thread is None else "It has no checkpoints.")
+    print_table(
+        table,
+        "There are no such threads."
+        if chosen
+        else "There are no threads."
+        if thread is None
+        else "It has no checkpoints.",
+    )
 
 
 def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:

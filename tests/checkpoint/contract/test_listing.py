@@ -136,3 +136,50 @@ def test_a_filter_key_is_a_name_and_nothing_else(saver: Saver, thread_id: str, k
     steps.put({}, a={"b": 1})
     assert ids(saver.list(where(thread_id), filter={key: 1})) == [wanted]
     assert ids(saver.list(where(thread_id), filter={f"{key}'": 1})) == []
+
+
+def test_threads_are_found_by_the_beginning_of_their_ids(saver: SQLAlchemySaver, thread_id: str) -> None:
+    """Compared character by character: neither case nor the signs of a pattern have another meaning."""
+    names = [f"{thread_id}{end}" for end in ("", "-ä1", "-ä12", "-Ä1", "_%", "_x")]
+    for name in names:
+        Steps(saver, name).put({"x": 1})
+    assert saver.threads(thread_id) == names
+    assert saver.threads(f"{thread_id}-ä1") == names[1:3]
+    assert saver.threads(f"{thread_id}_%") == names[4:5]
+    assert saver.threads(f"{thread_id}_") == names[4:]
+    assert saver.threads(thread_id.upper()) == []
+
+
+def test_threads_are_found_by_the_metadata_of_any_checkpoint(saver: SQLAlchemySaver, thread_id: str) -> None:
+    """One checkpoint, of any age and namespace, has all items; with the same values, of the same types."""
+    one, old, inner, split, other = (f"{thread_id}-{number}" for number in range(5))
+    Steps(saver, one).put({"messages": talk(3)}, user="u1", tenant=1, roles=["a"])
+    steps = Steps(saver, old)
+    steps.put({"x": 1}, user="u1", tenant=1)
+    for number in range(40):
+        steps.put({"x": number}, user="u2")
+    Steps(saver, inner, "inner:1").put({"x": 1}, user="u1", tenant=1)
+    steps = Steps(saver, split)
+    steps.put({"x": 1}, user="u1")
+    steps.put({"x": 2}, tenant=1)
+    Steps(saver, other).put({"x": 1}, user="u2", tenant="1")
+
+    def found(**metadata: Any) -> list[str]:
+        return saver.threads(thread_id, metadata)
+
+    assert found(user="u1", tenant=1) == [one, old, inner]
+    assert found(user="u1") == [one, old, inner, split]
+    assert found(roles=["a"]) == [one]
+    assert found(tenant="1") == [other]
+    assert found(user="u3") == []
+    assert [name for name in saver.threads(metadata={"user": "u1"}) if name.startswith(thread_id)] == found(user="u1")
+
+
+@pytest.mark.parametrize("filters", [{"prefix": ""}, {"metadata": {}}])
+async def test_an_empty_filter_of_threads_is_refused(saver: SQLAlchemySaver, filters: dict[str, Any]) -> None:
+    """It would mean every thread, of which somebody may want to erase those that are found."""
+    with pytest.raises(ValueError, match="empty"):
+        saver.threads(**filters)
+    with pytest.raises(ValueError, match="empty"):
+        await saver.athreads(**filters)
+    assert await saver.athreads() == saver.threads()

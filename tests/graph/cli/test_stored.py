@@ -14,6 +14,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.cli.main import app
+from tests.checkpoint.contract.steps import Steps
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, changed, config, state_of
 
@@ -186,6 +187,71 @@ def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
     assert {row["thread_id"] for row in lines("threads", "--db", kept)} == set(GRAPHS) - {"talk"}
     assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
     assert changed(kept, "PRAGMA freelist_count") == [(0,)]
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> str:
+    """Return the URL of a database with the threads of some users, whose ids begin alike."""
+    url = f"sqlite:///{tmp_path / 'users.db'}"
+    with SQLAlchemySaver.from_url(url) as saver:
+        saver.setup()
+        for name, user in (("u1:a", "u1"), ("u1:b", "u1"), ("u12:a", "u12"), ("U1:a", "u1"), ("other", "u2")):
+            Steps(saver, name).put({"x": 1}, user=user)
+    return url
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("--prefix u1:", ["u1:a", "u1:b"]),
+        ("--metadata user=u1", ["u1:a", "u1:b", "U1:a"]),
+        ("--metadata user=u1 --metadata source=loop --prefix u", ["u1:a", "u1:b"]),
+        ("--metadata user=u1 --metadata source=input", []),
+        ("--prefix %", []),
+    ],
+)
+def test_threads_of_a_user_are_listed_and_erased(users: str, options: str, found: list[str]) -> None:
+    """Both commands mean the same threads; the question tells how many, and a no leaves all of them."""
+    chosen = (*options.split(), "--db", users)
+    assert {row["thread_id"] for row in lines("threads", *chosen)} == {*found}
+    assert {row["thread_id"] for row in lines("threads", "--sizes", *chosen)} == {*found}
+    if not found:
+        assert shown("threads", *chosen) == shown("forget", *chosen) == "There are no such threads."
+    else:
+        refused = run("forget", *chosen)
+        assert refused.exit_code == 1
+        assert f"Erase all data of {len(found)} threads?" in refused.stderr
+    assert len(lines("threads", "--db", users)) == 5
+    assert lines("forget", *chosen, "--yes") == [{"thread_id": name, "forgotten": True} for name in found]
+    assert not {row["thread_id"] for row in lines("threads", "--db", users)} & {*found}
+    assert changed(users, "SELECT count(*) FROM compaction_thread") == [(5 - len(found),)]
+    assert changed(users, "PRAGMA freelist_count") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "",
+        "talk --prefix t",
+        "talk --metadata user=u1",
+        "--prefix=",
+        "--metadata user",
+        "--metadata user=",
+        "--metadata =a",
+    ],
+)
+def test_what_to_forget_must_be_said(kept: str, args: str) -> None:
+    """Neither a thread nor a filter, both, or an empty one: a usage error, and nothing is erased."""
+    _one_line("forget", *args.split(), "--yes", "--db", kept)
+    assert changed(kept, "SELECT count(*) FROM compaction_thread") == [(len(GRAPHS),)]
+
+
+def test_a_leased_thread_of_a_user_is_left_and_named(users: str) -> None:
+    """The others are erased, and the command ends with 1."""
+    with SQLAlchemySaver.from_url(users) as saver, saver.lease("u1:a"), ThreadPoolExecutor() as others:
+        result = others.submit(run, "forget", "--prefix", "u1:", "--yes", "--json", "--db", users).result()
+    assert (result.exit_code, "'u1:a' is leased" in result.stderr) == (1, True)
+    assert [json.loads(line)["thread_id"] for line in result.stdout.splitlines()] == ["u1:b"]
 
 
 def test_a_leased_thread_is_left_and_named(kept: str) -> None:
