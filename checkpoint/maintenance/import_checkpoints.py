@@ -1,13 +1,13 @@
-"""Imports the threads of LangGraph's own savers into another saver, and compares every checkpoint afterwards.
+"""Copies threads from a source into a saver, and compares every checkpoint afterwards.
 
-The import copies only what is missing, so it may be stopped at any point and run again.
+It copies only what is missing, so it may be stopped at any point and run again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isnan
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
@@ -15,18 +15,37 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ..checkpoints.write_guards import allow_recreation
 from ..errors import CheckpointError, DatabaseError
-from .import_sources import PendingWrite, Source, SourceCheckpoint, SourceError, configurable
+from .import_sources import PendingWrite, SourceCheckpoint, SourceError, configurable
 
 _NOT_CONTINUED = (
     "it is not in the target, whose thread has gone on with checkpoints of its own: delete the thread there and run "
-    "the import again, or keep it as it is"
+    "the command again, or keep it as it is"
 )
 _REMOVED = (
     "it is not in the target, where later ones are (was the thread pruned?): delete the thread there and run the "
-    "import again, or keep it as it is"
+    "command again, or keep it as it is"
 )
 _dumps = JsonPlusSerializer().dumps_typed
 _PLAIN = (str, bytes, bytearray, int, set, frozenset, type(None))
+
+
+class ThreadSource(Protocol):
+    """Where threads are copied from."""
+
+    place: str
+    """The database, for error messages."""
+
+    def threads(self) -> dict[str, int]:
+        """Return the number of checkpoints of every thread, by its id."""
+        ...
+
+    def ids(self, thread_id: str) -> list[tuple[str, str]]:
+        """Return (namespace, checkpoint id) of all checkpoints of a thread, oldest first."""
+        ...
+
+    def read(self, thread_id: str, namespace: str, checkpoint_id: str) -> SourceCheckpoint:
+        """Read one checkpoint with its pending writes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +64,7 @@ class ImportedCheckpoint:
 
 
 def import_checkpoints(
-    source: Source, target: BaseCheckpointSaver[Any], *, threads: Collection[str] | None = None
+    source: ThreadSource, target: BaseCheckpointSaver[Any], *, threads: Collection[str] | None = None
 ) -> Iterator[ImportedCheckpoint]:
     """Import all threads, or the named threads, and yield the result for each checkpoint.
 
@@ -65,7 +84,7 @@ def import_checkpoints(
 class _ThreadImport:
     """The import of one thread."""
 
-    def __init__(self, source: Source, target: BaseCheckpointSaver[Any], thread_id: str) -> None:
+    def __init__(self, source: ThreadSource, target: BaseCheckpointSaver[Any], thread_id: str) -> None:
         self._source = source
         self._target = target
         self._thread_id = thread_id

@@ -39,7 +39,7 @@ _checkpoints = sa.table("checkpoints", *(sa.column(name) for name in ("thread_id
 
 
 class SourceError(CheckpointError, ValueError):
-    """The source of an import cannot be opened or read; the message says what to do."""
+    """The source of a copy cannot be opened or read; the message says what to do."""
 
 
 class PendingWrite(NamedTuple):
@@ -185,7 +185,7 @@ class Source:
         found = self._tuple(thread_id, namespace, checkpoint_id)
         pending = found.pending_writes or []
         if [(task_id, channel) for task_id, _, _, channel in places] != [write[:2] for write in pending]:
-            raise SourceError("the checkpoint was written to while it was read: run the import again")
+            raise SourceError("the checkpoint was written to while it was read: run the command again")
         return SourceCheckpoint(
             checkpoint=with_int_versions(found.checkpoint),
             metadata=_metadata(found.metadata),

@@ -5,10 +5,11 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, sync_url
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint, ThreadSource
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints as copy
 from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.nodes import SettingsError
@@ -31,7 +32,7 @@ class Failed:
 
 @dataclass
 class Outcome:
-    """Counts and failures of an import."""
+    """Counts and failures of an import or export."""
 
     threads: int = 0
     checkpoints: int = 0
@@ -58,6 +59,19 @@ class Outcome:
         return not self.failed and self.verified == self.checkpoints
 
 
+Threads = Annotated[
+    list[str] | None, typer.Option("--thread", help="Copy only this thread. You can repeat this option.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A class, as module:Class, that stored values may contain in addition to LangGraph's types. You can "
+        "repeat this option."
+    ),
+]
+AsOneJson = Annotated[bool, typer.Option("--json", help="Print one JSON object with the counts and the failures.")]
+
+
 def import_checkpoints(
     *,
     source: Annotated[
@@ -69,42 +83,43 @@ def import_checkpoints(
     target: Annotated[
         str, typer.Option("--to", help="The URL of the database to copy the threads to. Missing tables are created.")
     ],
-    thread: Annotated[
-        list[str] | None, typer.Option(help="Copy only this thread. You can repeat this option.")
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A class, as module:Class, that stored values may contain in addition to LangGraph's types. You can "
-            "repeat this option."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object with the counts and the failures.")
-    ] = False,
+    thread: Threads = None,
+    allow: Allow = None,
+    as_json: AsOneJson = False,
 ) -> None:
     """Copy the threads of a SqliteSaver or PostgresSaver, and compare each copied state.
 
     If the command was stopped, run it again: it continues with the next checkpoint. If a checkpoint cannot be copied,
     or if its copy differs from the original, the command lists the checkpoint and ends with the exit code 1.
     """
-    outcome = Outcome()
-    kinds = [_class(name) for name in allow or ()]
+    kinds = classes(allow)
     if is_memory(sync_url(target)):
         raise SettingsError("--to names a database in memory, which would end with the command")
+    with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
+        saver.setup()
+        outcome = copied(opened, saver, thread)
+    report(outcome, as_json=as_json)
+
+
+def copied(source: ThreadSource, target: BaseCheckpointSaver[Any], threads: list[str] | None) -> Outcome:
+    """Copy all threads, or the named ones, with a bar; after Ctrl-C, exit with a line that says how to go on."""
+    outcome = Outcome()
+    sizes = source.threads()
+    chosen = dict.fromkeys(threads or sizes)
+    outcome.threads, outcome.checkpoints = len(chosen), sum(sizes.get(name, 0) for name in chosen)
     try:
-        with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
-            saver.setup()
-            sizes = opened.threads()
-            chosen = dict.fromkeys(thread or sizes)
-            outcome.threads, outcome.checkpoints = len(chosen), sum(sizes.get(name, 0) for name in chosen)
-            with progress("threads", outcome.checkpoints) as show:
-                for copied in copy(opened, saver, threads=thread or None):
-                    outcome.add(copied)
-                    show(outcome.verified, f"thread {copied.thread_id[:36]}")
+        with progress("threads", outcome.checkpoints) as show:
+            for one in copy(source, target, threads=threads or None):
+                outcome.add(one)
+                show(outcome.verified, f"thread {one.thread_id[:36]}")
     except KeyboardInterrupt:
         complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
         raise typer.Exit(_INTERRUPTED) from None
+    return outcome
+
+
+def report(outcome: Outcome, *, as_json: bool) -> None:
+    """Print the outcome; exit with 1 if a checkpoint failed."""
     if as_json:
         print_json([asdict(outcome)])
     else:
@@ -127,6 +142,11 @@ def _print(outcome: Outcome) -> None:
         more = f" and {len(others):,} more" if others else ""
         behind = f"; {first.held_back:,} later ones of the thread wait behind it" if first.held_back else ""
         complain(f"thread {thread}, checkpoint {place}{more}: {reason}{behind}")
+
+
+def classes(allow: list[str] | None) -> list[type]:
+    """Return the classes that `--allow` names; raise SettingsError if one cannot be imported."""
+    return [_class(name) for name in allow or ()]
 
 
 def _class(name: str) -> type:

@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     """The file with the function; empty if it has the name of the command."""
 
 
-_TRY, _LOOK, _CHANGE = "Try it", "Look at the threads in a database (--db URL)", "Change, delete or import threads"
+_TRY, _LOOK, _CHANGE = "Try it", "Look at the threads in a database (--db URL)", "Change, delete or copy threads"
 
 COMMANDS = {
     "demo": Listed(_TRY, "Run a long conversation with compactions, a failed compaction and an undo."),
@@ -49,6 +49,11 @@ COMMANDS = {
         _CHANGE,
         "Copy the threads of a SqliteSaver or PostgresSaver, and compare each copied state.",
         "import_checkpoints",
+    ),
+    "export-checkpoints": Listed(
+        _CHANGE,
+        "Copy threads to a SqliteSaver or PostgresSaver, and compare each copied state.",
+        "export_checkpoints",
     ),
 }
 """The commands in the order of the help."""

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,13 +166,14 @@ def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
 
 
 @contextmanager
-def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
+def open_existing(db: str, *threads: str, allow: Iterable[type] = ()) -> Generator[SQLAlchemySaver]:
     """Open an existing database in which the named threads exist; never create a database.
 
-    Raise `SettingsError` if the file, the tables of this package or a named thread is missing.
+    Values may have LangGraph's own safe types and the classes in `allow`. Raise `SettingsError` if the file, the
+    tables of this package or a named thread is missing.
     """
     _check_exists(db)
-    with SQLAlchemySaver.from_url(db) as saver:
+    with SQLAlchemySaver.from_url(db, allow=allow) as saver:
         there = saver.threads()
         if missing := [thread for thread in threads if thread not in there]:
             raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {place(sync_url(db))}")

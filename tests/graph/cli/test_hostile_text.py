@@ -69,7 +69,14 @@ class Hostile:
             "transcript": [[THREAD, *db]],
             "recall": [[THREAD, "MSKU1", *db], [THREAD, "--handle", EVIL, *db]],
             "undo": [[*named, "--branch", f"{THREAD}2", *db], [THREAD, "--force", *db], [THREAD, "--release", *db]],
-            "prune": [[THREAD, "--keep-last", "1", *db], ["--all", "--older-than", EVIL, *db]],
+            "prune": [
+                [THREAD, "--keep-last", "1", *db],
+                ["--all", "--older-than", EVIL, *db],
+                ["--idle", "0d", "--dry-run", *db],
+            ],
+            "export-checkpoints": [
+                [*db, "--to", f"sqlite:///{self.folder / 'out.db'}", *more] for more in ([], ["--thread", EVIL])
+            ],
             "import-checkpoints": [[self.url, "--to", f"sqlite:///{self.folder / 'to.db'}", "--allow", f"{EVIL}:X"]],
             "replay": [
                 [str(self.recording), "--db", f"sqlite:///{self.folder / 'replayed.db'}"],
@@ -84,7 +91,7 @@ class Hostile:
             "presets": [["selective"], [], [EVIL]],
             "chat": [["--thread", f"{THREAD}3", *db], [EVIL]],
             "demo": [[EVIL], [f"--{EVIL}"]],
-            "forget": [[THREAD, *db], [THREAD, "--yes", *db]],
+            "forget": [["--prefix", THREAD, *db], ["--metadata", EVIL, *db], [THREAD, *db], [THREAD, "--yes", *db]],
         }
 
 
