@@ -54,7 +54,7 @@ def may_match(hashes: str | None, wanted: list[str]) -> bool:
 
 def _hash(codec: RowCodec, key: str, value: str | float) -> str:
     """Return the hash of an item, the same for equal values: 1, 1.0 and True are equal."""
-    told = f"{key}\0{value}" if isinstance(value, str) else f"{key}\1{hash(value)}"
+    told = f"{key}\0" + str.__str__(value) if isinstance(value, str) else f"{key}\1{hash(value)}"
     content = blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return urlsafe_b64encode(codec.lookup_hash(content)[:_HASH_BYTES]).decode()
 

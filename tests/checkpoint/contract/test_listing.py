@@ -1,6 +1,7 @@
 """`list`: what it finds, in which order, and that it holds nobody up."""
 
 from contextlib import closing
+from enum import Enum
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base.id import uuid6
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
+from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.steps import Saver, Steps, id_of, ids, where
 from tests.checkpoint.samples import talk
 
@@ -183,3 +185,18 @@ async def test_an_empty_filter_of_threads_is_refused(saver: SQLAlchemySaver, fil
     with pytest.raises(ValueError, match="empty"):
         await saver.athreads(**filters)
     assert await saver.athreads() == saver.threads()
+
+
+class Color(str, Enum):
+    """An enumeration whose members equal texts."""
+
+    RED = "red"
+
+
+def test_a_filter_finds_a_member_of_an_enumeration_by_its_text(opened: Opened, thread_id: str) -> None:
+    """A member that equals a text is found by the text, and the other way round."""
+    saver = opened(allow=[Color])
+    steps = Steps(saver, thread_id)
+    both = [id_of(steps.put({"x": 1}, color=color)) for color in (Color.RED, "red")]
+    for wanted in (Color.RED, "red"):
+        assert ids(saver.list(where(thread_id), filter={"color": wanted})) == both[::-1]
