@@ -144,6 +144,7 @@ class CheckpointStore:
         parent, run = get_checkpoint_id(config), run_of(config)
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
         rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
+        can_filter = is_usual(serde)
         run_id = about["run_id"] if isinstance(about.get("run_id"), str) and about["run_id"] else None
         told = about if run_id is None else {key: value for key, value in about.items() if key != "run_id"}
         can_conflict = self.on_conflict == "raise" and about.get("source") in {"input", "loop"}
@@ -167,7 +168,7 @@ class CheckpointStore:
                 id=checkpoint["id"],
                 parent=parent,
                 run=run_id,
-                metadata_hashes=hashes_of(thread.codec, about) if is_usual(serde) else None,
+                metadata_hashes=hashes_of(thread.codec, about) if can_filter else None,
                 references=encoder.references(),
                 v=checkpoint["v"],
                 ts=checkpoint["ts"],

@@ -57,6 +57,18 @@ _CLASSES = frozenset(NAMES)
 _id = attrgetter("id")
 
 
+def is_usual(serde: SerializerProtocol) -> bool:
+    """Return whether a serializer writes what msgpack knows as msgpack does: it gets only the other values.
+
+    Another one may change also these, to encrypt them for example: it gets every value without messages.
+    """
+    kind = type(serde)
+    return any(
+        kind.dumps_typed is one.dumps_typed and kind.loads_typed is one.loads_typed
+        for one in (JsonPlusSerializer, StrictSerializer)
+    )
+
+
 class _Listed:
     """An encoded list of messages, in place of the list. No tuple, which msgpack would write by itself."""
 
@@ -71,7 +83,6 @@ class ValueEncoder:
         self._batch = batch
         self._serde = serde
         self._namespace = namespace
-        # another serializer may change also what msgpack knows: it gets every value without messages
         self._is_usual = is_usual(serde)
         self._runs: list[Runs] = []
         self._values: set[int] = set()
@@ -227,11 +238,6 @@ class ValueEncoder:
         except ValueTypeError as error:
             self._error = error
             raise
-
-
-def is_usual(serde: SerializerProtocol) -> bool:
-    """Whether a serializer writes values that msgpack knows as msgpack does."""
-    return type(serde) is StrictSerializer or isinstance(serde, JsonPlusSerializer)
 
 
 def _rebuilt(value: Any, within: Callable[[Any], Any]) -> Any:

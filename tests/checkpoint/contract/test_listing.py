@@ -187,7 +187,7 @@ async def test_an_empty_filter_of_threads_is_refused(saver: SQLAlchemySaver, fil
     assert await saver.athreads() == saver.threads()
 
 
-class Color(str, Enum):
+class Color(str, Enum):  # noqa: UP042 - the text of a StrEnum's member is its value
     """An enumeration whose members equal texts."""
 
     RED = "red"

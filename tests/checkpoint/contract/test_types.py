@@ -14,10 +14,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Interrupt, Send
 from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint.errors import CheckpointError, ValueTypeError
+from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.steps import Saver, Steps, id_of, ids, read, values_of, where, writes_of
 from tests.checkpoint.samples import talk
 
@@ -118,3 +120,31 @@ def test_an_allowlist_holds_for_the_clone_alone(saver: Saver, thread_id: str) ->
         Steps(saver, f"{thread_id}-2").put({"x": Order(1)})
     with pytest.raises(CheckpointError, match="Order"):
         read(saver, head)
+
+
+class Sealed(JsonPlusSerializer):
+    """A serializer of an application that derives from LangGraph's, and writes nothing in plain."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Hide what the base class writes."""
+        kind, data = super().dumps_typed(obj)
+        return f"sealed {kind}", bytes(byte ^ 0xAA for byte in data)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read what `dumps_typed` wrote."""
+        return super().loads_typed((data[0].removeprefix("sealed "), bytes(byte ^ 0xAA for byte in data[1])))
+
+
+@pytest.mark.parametrize("value", [True, 5, "a secret", ["a secret"], {"key": "a secret"}], ids=repr)
+def test_a_serializer_of_the_application_writes_every_value(opened: Opened, thread_id: str, value: Any) -> None:
+    """What derives from LangGraph's serializer gets also the values that msgpack knows, and the metadata."""
+    written: list[Any] = []
+    serde = Sealed()
+    serde.dumps_typed = lambda obj: (written.append(obj), Sealed.dumps_typed(serde, obj))[1]  # type: ignore[method-assign]
+    saver = opened(serde=serde)
+    head = Steps(saver, thread_id).put({"x": value}, note=value)
+    saver.put_writes(head, [("x", value)], "task")
+    assert [one for one in written if one == value] == [value, value]
+    assert any(isinstance(one, dict) and one.get("note") == value for one in written)
+    assert values_of(saver, head) == {"x": value}
+    assert writes_of(saver, head) == [("task", "x", value)]
