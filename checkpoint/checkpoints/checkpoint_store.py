@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from ..db.columns import checked_key
 from ..db.connections import READS
 from ..db.database import Database
-from ..db.thread_row import Thread, Threads, check_lease, note
+from ..db.thread_row import Thread, Threads, check_lease, noted
 from ..db.transaction import Transaction
 from ..errors import CheckpointError
 from ..messages import items, references
@@ -126,12 +126,12 @@ class CheckpointStore:
         decoder = ValueDecoder(thread, serde, found.data)
         described = thread.codec.describe(row.row)
         # before anybody gets the messages, and can change them
-        for channel, encoded in row.values.items():
-            if (stored := decoder.stored_list(encoded, described)) is not None:
-                note(thread.lists, (row.namespace, channel), stored)
+        lists = {place: decoder.stored_list(one, described) for place, one in row.values.items()}
+        held = {(row.namespace, channel): stored for channel, stored in lists.items() if stored is not None}
+        thread.lists = noted(thread.lists, held)
         built = _tuple(decoder, row, found.writes)
         if get_checkpoint_id(config) is None:
-            note(thread.newest, row.namespace, row.id)
+            thread.newest = noted(thread.newest, {row.namespace: row.id})
         self.threads.known.keep(thread)
         return built
 
@@ -154,8 +154,8 @@ class CheckpointStore:
             check_lease(thread, self.threads.now())
             self.erasures.check(change.reading, thread, run, (namespace, parent) if parent else None)
             if can_conflict:
-                newest = change.newest.get(namespace) or thread.newest.get(namespace)
-                refuse_fork(change.reading, thread, (namespace, checkpoint["id"]), parent, newest)
+                place = namespace, checkpoint["id"]
+                refuse_fork(change.reading, thread, place, parent, change.newest_id(namespace))
             encoder = ValueEncoder(batch, serde, namespace)
             values = {
                 channel: encoder.encode(value, channel) for channel, value in checkpoint["channel_values"].items()

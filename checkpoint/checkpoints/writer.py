@@ -8,7 +8,6 @@ process knows; otherwise, and on other databases, a transaction locks the row an
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -25,7 +24,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from ..db import tables
 from ..db.connections import WRITES
 from ..db.database import Database
-from ..db.thread_row import SAVED, ReservedKeys, Thread, Threads, new_stamp, note, saved
+from ..db.thread_row import SAVED, ReservedKeys, Thread, Threads, new_stamp, noted, saved
 from ..db.transaction import Transaction
 from ..errors import DatabaseError
 from ..messages import items
@@ -53,7 +52,7 @@ class Change:
     checkpoints: list[CheckpointRow] = field(default_factory=list[CheckpointRow])
     writes: list[TaskWrites] = field(default_factory=list[TaskWrites])
     newest: dict[str, str] = field(default_factory=dict[str, str])
-    """The id of the newest checkpoint that was added, by namespace."""
+    """The id of the newest checkpoint that is new to the thread, by namespace."""
 
     def reading(self) -> Transaction:
         """Return the transaction, to read rows of the thread; raise NeedsTransactionError if there is none."""
@@ -64,8 +63,12 @@ class Change:
     def add_checkpoint(self, row: CheckpointRow) -> None:
         """Add a checkpoint, which has the batch's next number."""
         self.checkpoints.append(row)
-        self.newest[row.namespace] = row.id
         self.batch.next_checkpoint += 1
+
+    def newest_id(self, namespace: str) -> str | None:
+        """Return the id of a namespace's newest checkpoint, or None if it is not known."""
+        added = (one.id for one in reversed(self.checkpoints) if one.namespace == namespace)
+        return next(added, None) or self.newest.get(namespace) or self.thread.newest.get(namespace)
 
 
 Work = Callable[[Change], None]
@@ -90,8 +93,13 @@ class _Turns:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.jobs: deque[_Job] = deque()
+        self.jobs: list[_Job] = []
+        """Each is here until the OS thread that added it removes it: an interrupt of another one cannot lose it."""
         self.has_come = threading.Event()
+
+    def waiting(self) -> list[_Job]:
+        """Return the jobs that have yet to be written, in the order in which they came."""
+        return [one for one in self.jobs.copy() if not one.done]
 
 
 class Writer:
@@ -133,44 +141,40 @@ class Writer:
 
     def _take_turn(self, thread_id: str, work: Work, *, waits: bool) -> int:
         job, turns = _Job(thread_id, work), self._turns(thread_id)
-        turns.jobs.append(job)
-        if not self._database.is_sqlite:
-            turns.has_come.set()
         try:
+            turns.jobs.append(job)
+            if not self._database.is_sqlite:
+                turns.has_come.set()
             with turns.lock:
                 if not job.done and waits and not self._database.is_sqlite:
                     turns.has_come.clear()
-                    if len(turns.jobs) == 1:
+                    if turns.waiting() == [job]:
                         turns.has_come.wait(self._write_s)
                 while not job.done:
-                    self._lead(turns, [turns.jobs.popleft() for _ in range(min(len(turns.jobs), _MOST_JOBS))], job)
-        except BaseException:  # an interrupt such as Ctrl-C: nobody may store later what the caller took back
+                    self._lead(turns.waiting()[:_MOST_JOBS])
+        finally:  # after an interrupt such as Ctrl-C, nobody may store later what the caller took back
             with suppress(ValueError):
                 turns.jobs.remove(job)
-            raise
         if isinstance(job.error, DatabaseError):  # several OS threads may raise it
             raise DatabaseError(*job.error.args) from job.error.__cause__
         if job.error is not None:
             raise job.error
         return job.key
 
-    def _lead(self, turns: _Turns, jobs: list[_Job], mine: _Job) -> None:
+    def _lead(self, jobs: list[_Job]) -> None:
         """Write jobs together; if that fails, write each of them alone, so that an error reaches its own job only."""
         begun: list[Transaction] = []
         try:
-            try:
-                self._write(jobs, begun)
-            except Exception as error:  # noqa: BLE001 - whose job it is raises it
-                if len(jobs) == 1 or (not begun and isinstance(error, DatabaseError)):
-                    for one in jobs:  # each raises it: nobody reaches the database
-                        one.error, one.done = error, True
-                else:
-                    for one in jobs:
-                        self._lead(turns, [one], mine)
-            for one in jobs:
-                one.done = True
-        finally:  # also after an interrupt such as Ctrl-C, which ends this OS thread's own job alone
-            turns.jobs.extendleft(one for one in reversed(jobs) if not one.done and one is not mine)
+            self._write(jobs, begun)
+        except Exception as error:  # noqa: BLE001 - whose job it is raises it
+            if len(jobs) == 1 or (not begun and isinstance(error, DatabaseError)):
+                for one in jobs:  # each raises it: nobody reaches the database
+                    one.error = error
+            else:
+                for one in jobs:
+                    self._lead([one])
+        for one in jobs:
+            one.done = True
 
     def _write(self, jobs: list[_Job], begun: list[Transaction]) -> None:
         begun_s = perf_counter()
@@ -242,10 +246,9 @@ class Writer:
         thread, batch = change.thread, change.batch
         if thread.seqs is not None:
             thread.seqs.update(batch.seqs)
-        for place, one in batch.lists.items():
-            note(thread.lists, place, one)
-        for namespace, name in change.newest.items():
-            note(thread.newest, namespace, name)
+        added = {one.namespace: one.id for one in change.checkpoints}
+        thread.lists = noted(thread.lists, batch.lists)
+        thread.newest = noted(thread.newest, change.newest | added)
         self._threads.known.keep(thread)
 
 
@@ -256,7 +259,9 @@ def _store(transaction: Transaction, change: Change) -> None:
         items.insert(transaction, batch.items)
         batch.items = []
     for row in change.checkpoints:
-        if not checkpoint_rows.put(transaction, thread, row):
+        if checkpoint_rows.put(transaction, thread, row):
+            change.newest[row.namespace] = row.id
+        else:
             batch.next_checkpoint -= 1
     for one in change.writes:
         pending_writes.put(transaction, thread, one)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -26,6 +27,8 @@ from .row_codec import Keyring, RowCodec, new_salt
 from .statements import absent_insert
 from .transaction import Transaction
 
+K = TypeVar("K")
+V = TypeVar("V")
 LONGEST_LEASE_S = 86_400.0
 """Longest lease, in seconds. A lease that ends later than this was written with a wrong clock and counts as ended."""
 
@@ -70,12 +73,13 @@ class Thread:
     """The id of a namespace's newest checkpoint, by namespace."""
 
 
-def note(known: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set an item of `Thread.lists` or `Thread.newest`; keep only the items that were set last."""
-    known.pop(key, None)
-    known[key] = value
-    if len(known) > _MOST_PLACES:
-        del known[next(iter(known))]
+def noted(known: Mapping[K, V], new: dict[K, V]) -> dict[K, V]:
+    """Return `Thread.lists` or `Thread.newest` with new items; only the items that were set last are kept.
+
+    What is known is not changed: it belongs to one state of the row, and a reader of that state may be late.
+    """
+    both = {key: value for key, value in known.items() if key not in new} | new
+    return dict(islice(both.items(), max(len(both) - _MOST_PLACES, 0), None))
 
 
 def new_stamp() -> int:

@@ -1,17 +1,22 @@
 """Writers that wait for each other share a transaction, and nothing else."""
 
+import linecache
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
-from langgraph_compaction.checkpoint.checkpoints.writer import Change, Writer
+from langgraph_compaction.checkpoint.checkpoints.writer import Change, Writer, _Turns
 from langgraph_compaction.checkpoint.db.thread_row import Lease, Threads, check_lease, holding_lease
 from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.errors import LeaseError
@@ -38,7 +43,7 @@ def writer(database: Database, threads: Threads) -> Writer:
 
 def waiting(writer: Writer, thread_id: str) -> int:
     """Return how many wait while somebody writes."""
-    return len(writer._turns(thread_id).jobs)
+    return len(writer._turns(thread_id).waiting()) - 1
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -192,6 +197,68 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
         assert isinstance(found.exception(PATIENCE_S), ZeroDivisionError) == fails
     writer.run(thread_id, say(2))
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_ctrl_c_of_who_writes_for_others_loses_nothing(
+    database: Database, writer: Writer, thread_id: str, fails: bool
+) -> None:
+    """Wherever the writer of a queue is interrupted, those who wait are written, and nobody waits for ever."""
+    place, ended = 0, False
+    while not ended:
+        place, name = place + 1, f"{thread_id}-{place}"
+        turns = writer._turns(name)
+        turns.lock = lock = threading.RLock()  # type: ignore[assignment] # this OS thread leads, with others in the queue
+        with ThreadPoolExecutor(2) as pool:
+            with lock:
+                found = [pool.submit(writer.run, name, say(number)) for number in range(2)]
+                wait_for(partial(has, turns, 2))
+                with suppress(ZeroDivisionError), interrupted_at(place) as state:
+                    writer.run(name, broken if fails else say(2))
+                ended = not state.reached
+            for one in found:
+                one.result(PATIENCE_S)
+        assert {*ids(0, 1)} <= {*said(database, name)}
+
+
+def has(turns: _Turns, count: int) -> bool:
+    """Whether this many wait for their turn."""
+    return len(turns.waiting()) == count
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at one of the lines in which a writer handles its queue."""
+
+    def __init__(self, place: int) -> None:
+        self.left = place
+        self.reached = False
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:
+        """Count the lines; not those of a `with`, where Python lets no interrupt keep the lock from its release."""
+        if frame.f_code not in QUEUE:
+            return None
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        if event == "line" and not line.startswith("with "):
+            self.left -= 1
+            if not self.left:
+                self.reached = True
+                raise KeyboardInterrupt
+        return self
+
+
+QUEUE = frozenset(one.__code__ for one in (Writer._take_turn, Writer._lead, Writer._write))
+
+
+@contextmanager
+def interrupted_at(place: int) -> Generator[Interrupt]:
+    """Interrupt the `with` block at the line with this number, if there is one."""
+    interrupt, before = Interrupt(place), sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield interrupt
+    finally:
+        sys.settrace(before)
 
 
 ERASURES: dict[str, Callable[[SQLAlchemySaver], object]] = {

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
+from langgraph_compaction.checkpoint.checkpoints.checkpoint_store import CheckpointStore
+from langgraph_compaction.checkpoint.errors import ConflictError
+from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.steps import Saver, Steps, checkpoint, id_of, ids, read, values_of, where, writes_of
 from tests.checkpoint.samples import talk
 
@@ -73,3 +77,38 @@ def test_what_is_read_is_not_what_is_stored(saver: Saver, thread_id: str) -> Non
         found.metadata["note"]["deep"].append(2)
         found.pending_writes[0][2][0].content = "changed"
         found.pending_writes[1][2]["list"].append(2)
+
+
+def test_a_checkpoint_put_again_is_not_taken_for_the_newest(opened: Opened, thread_id: str) -> None:
+    """With the conflict guard, a run goes on after an older checkpoint was put again, as after a lost answer."""
+    saver = opened(on_conflict="raise")
+    steps = Steps(saver, thread_id)
+    root = steps.put({"x": 0})
+    again = read(saver, steps.put({"x": 1})).checkpoint
+    head = steps.put({"x": 2})
+    saver.put(root, again, {"source": "loop"}, {})
+    assert steps.put({"x": 3}, on=head)
+    with pytest.raises(ConflictError):
+        steps.put({"x": 4}, on=head)
+
+
+def test_a_late_reader_hides_no_newer_checkpoint(
+    opened: Opened, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the conflict guard, what a reader saw does not count if a checkpoint was put before it had read all."""
+    saver = opened(on_conflict="raise")
+    steps = Steps(saver, thread_id)
+    first = steps.put({"x": 0})
+    build = CheckpointStore._built
+    heads: list[RunnableConfig] = []
+
+    def put_before_building(store: CheckpointStore, *arguments: Any) -> CheckpointTuple:
+        heads.append(steps.put({"x": 1}))
+        return build(store, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "_built", put_before_building)
+        saver.get_tuple(where(thread_id))
+    with pytest.raises(ConflictError):
+        steps.put({"x": 2}, on=first)
+    assert steps.put({"x": 3}, on=heads[0])
