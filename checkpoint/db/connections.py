@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -40,6 +40,11 @@ class OpenFile(NamedTuple):
     conn: sa.Connection
     driver: Any
 
+    def close(self) -> None:
+        """Close the connection for good: it does not return to its pool."""
+        self.conn.detach()
+        self.conn.close()
+
 
 class OwnEngine:
     """An engine that this package makes from a URL, in contrast to an engine that the application passes.
@@ -51,7 +56,7 @@ class OwnEngine:
         self.url = url
         # by pool, because a forked child process gets a new pool and must not use a connection of its parent
         self.writers: dict[Pool, OpenFile] = {}
-        self.readers: dict[Pool, deque[OpenFile]] = {}
+        self.readers: WeakKeyDictionary[Pool, deque[OpenFile]] = WeakKeyDictionary()
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
 
@@ -69,12 +74,23 @@ class OwnEngine:
         return self._engine
 
     def close(self) -> None:
-        """Close the engine's connections, with those that are kept open, if the engine was made at all."""
+        """Close the engine's connections, with those that are kept open, if the engine was made at all.
+
+        A connection in use is closed by its user, who finds then that the engine has another pool.
+        """
         if self._engine is not None:
-            writer = self.writers.pop(self._engine.pool, None)
-            for one in (*self.readers.pop(self._engine.pool, ()), *((writer,) if writer else ())):
-                one.conn.close()
+            pool = self._engine.pool
             self._engine.dispose()
+            self.close_kept(pool)
+
+    def close_kept(self, pool: Pool) -> None:
+        """Close the connections that are kept open, of a pool that is no longer the engine's."""
+        if (writer := self.writers.pop(pool, None)) is not None:
+            writer.close()
+        readers = self.readers.get(pool, deque())
+        while readers:
+            with suppress(IndexError):  # a reader has taken it meanwhile
+                readers.pop().close()
 
 
 def begin(conn: sa.Connection, mode: str) -> None:

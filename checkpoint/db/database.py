@@ -294,11 +294,9 @@ class Database:
             self._keep_writer(cast("OwnEngine", self._own), pool, kept or _open_file(conn))
 
     def _keep_writer(self, own: OwnEngine, pool: Pool, used: OpenFile) -> None:
-        if own.get().pool is pool:
-            own.writers[pool] = used
-        else:  # `close` replaced the pool during the transaction: close this connection for good
-            used.conn.detach()
-            used.conn.close()
+        own.writers[pool] = used
+        if own.get().pool is not pool:  # `close` replaced the pool during the transaction
+            own.close_kept(pool)
 
     @contextmanager
     def _exclusive(self, mode: str) -> Generator[None]:
@@ -342,10 +340,12 @@ class Database:
         except IndexError:
             used = _open_file(self._connect(self.engine))
         found = self._within(used, "BEGIN", work)
-        if len(readers) < _KEPT_READERS and own.get().pool is pool:
+        if len(readers) < _KEPT_READERS:
             readers.append(used)
         else:
             used.conn.close()
+        if own.get().pool is not pool:  # see `_keep_writer`
+            own.close_kept(pool)
         return found
 
     def _within(self, used: OpenFile, begin_text: str, work: Callable[[Transaction], T]) -> T:

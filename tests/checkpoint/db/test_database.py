@@ -339,3 +339,21 @@ def test_only_objects_that_open_one_database_have_the_same_identity() -> None:
     several = ["memory", "memory", "sqlite:///a.db", engine, memory_engine()]
     several += [server.format("old", ""), server.format("old", "?options=-csearch_path%3Dtenant")]
     assert len({identity(one) for one in several}) == len(several)
+
+
+@pytest.mark.parametrize("mode", [connections.READS, connections.WRITES])
+def test_a_connection_in_use_while_a_database_is_closed_is_closed_after_its_use(tmp_path: Path, mode: str) -> None:
+    """What runs during `close` goes on to its end, and leaves no connection to the file open."""
+    with Database.open(f"sqlite:///{tmp_path / 'own.db'}") as database:
+        database.setup()
+        used: list[Any] = []
+
+        def work(transaction: Transaction) -> str | None:
+            used.append(database.engine.pool)
+            used.append(transaction.run(sa.select(tables.schema.c.version)).connection)
+            database.close()
+            return Threads().find(transaction, "t", lock=False) and "found"
+
+        assert database.run(mode, work) is None
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            used[1].execute("SELECT 1")
