@@ -105,14 +105,13 @@ class KnownThreads:
 
     def get(self, thread_id: str) -> Thread | None:
         """Return a thread as it was last read or written."""
-        if self._process != os.getpid():
-            self._begin()
+        self._leave_to_parent()
         return self._threads.get(thread_id)
 
     def keep(self, thread: Thread) -> None:
         """Remember a thread, unless a newer state of its row is remembered already."""
         name = thread.thread_id
-        known = self._threads.get(name)
+        known = self.get(name)
         if known is not None and known.id == thread.id and known.updated_at > thread.updated_at:
             return
         with self._lock:
@@ -126,9 +125,14 @@ class KnownThreads:
 
     def forget(self, thread_ids: Iterable[str]) -> None:
         """Forget threads, for example because rows of them were deleted."""
+        self._leave_to_parent()
         with self._lock:
             for name in thread_ids:
                 self._drop(name)
+
+    def _leave_to_parent(self) -> None:
+        if self._process != os.getpid():
+            self._begin()
 
     def _drop(self, name: str) -> None:
         self._threads.pop(name, None)

@@ -1,5 +1,6 @@
 """What a process remembers of a thread's row, on SQLite and PostgreSQL; see also `test_restored_backup`."""
 
+import multiprocessing
 from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import Any
@@ -10,8 +11,10 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import Keyring, KeyringError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints import state_at_once
 from langgraph_compaction.checkpoint.checkpoints.listing import Listing
+from langgraph_compaction.checkpoint.db.thread_row import KnownThreads
 from langgraph_compaction.checkpoint.errors import LeaseError, RowError
 from tests.checkpoint.contract.steps import Steps, checkpoint, where
+from tests.checkpoint.processes import forks
 from tests.checkpoint.samples import Clock, talk
 
 
@@ -120,3 +123,16 @@ def test_rows_that_are_deleted_meanwhile_are_not_missed(
         seen = [(one.checkpoint["channel_values"], one.pending_writes) for one in read if one is not None]
         assert seen in ([], whole)
         assert [*saver.list(where(thread_id))] == []
+
+
+@forks
+def test_a_forked_child_waits_for_no_os_thread_of_its_parent() -> None:
+    """What a parent was changing when it was forked hinders no child that forgets threads first."""
+    known = KnownThreads()
+    child = multiprocessing.get_context("fork").Process(target=known.forget, args=(["t"],))
+    with known._lock:
+        child.start()
+        child.join(20)
+    child.kill()
+    child.join()
+    assert child.exitcode == 0
