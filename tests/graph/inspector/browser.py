@@ -63,12 +63,13 @@ class Page:
             self.asked.append(params["request"]["url"])
 
     def open(self, address: str) -> None:
-        """Open an address, and wait until the page is loaded."""
+        """Open an address, and wait until the page is loaded and drawn: a chart gets its size when it is drawn."""
         self._loaded = False
         self.send("Page.navigate", url=address)
         while not self._loaded:
             said = json.loads(self._socket.recv(timeout=START_S))
             self._hear(said.get("method"), said.get("params") or {})
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page."""
