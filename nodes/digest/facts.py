@@ -159,7 +159,7 @@ def _scored(
     known: Mapping[str, Entry],
 ) -> Entry:
     own = [mark for mark in occurrence.marks if owners[mark] == index]
-    worth = sum(
+    worth = math.fsum(
         (occurrence.plain or kind_worth(mark)) * (mentions[mark].factor if owners[mark] == index else _REPEATED)
         for mark in occurrence.marks
     )

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import fsum
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
@@ -106,10 +107,11 @@ def own_words(
         pair: _IN_PAIR / (count**2 + repeated[pair]) for pair, count in Counter(chain.from_iterable(pairs)).items()
     }
     lengths = [_PADDING + count_words(entry.value) for entry in entries]
-    density = [sum(weights[word] for word in own) / length for own, length in zip(words, lengths, strict=True)]
+    # `fsum`, because the order of a set changes from process to process, and with it the last bits of a plain sum
+    density = [fsum(weights[word] for word in own) / length for own, length in zip(words, lengths, strict=True)]
     covered = Counter[str]()
     for at in sorted(range(len(entries)), key=lambda at: (-density[at], -at)):
-        said = sum(weights[word] / (1 + covered[word]) for word in words[at]) + sum(news[pair] for pair in pairs[at])
+        said = fsum(weights[word] / (1 + covered[word]) for word in words[at]) + fsum(news[one] for one in pairs[at])
         worth = _LEAST + (_MOST - _LEAST) * min(_DENSEST, said / lengths[at] / _DENSE)
         entries[at] = replace(entries[at], worth=_worth(entries[at], worth, start, listed))
         covered.update(words[at])
@@ -160,7 +162,7 @@ def _links(
         linking = [word for word in words[later] if own[word] <= _LINKING]
         for earlier in sorted({index for word in linking for index in known[word]}):
             if entries[earlier].at != entries[later].at:
-                weight = sum(1 / times[word] for word in words[later] & words[earlier])
+                weight = fsum(1 / times[word] for word in words[later] & words[earlier])
                 if weight >= _ALIKE:
                     yield later, earlier
         for word in linking:

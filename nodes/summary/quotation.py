@@ -7,6 +7,7 @@ view. What a request lacks is beside it: the other identifiers of the same recor
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import cycle
+from math import fsum
 from typing import NamedTuple
 
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
@@ -178,7 +179,7 @@ class _Choice:
 
     def _worth(self, piece: _Piece) -> float:
         """Return what a piece adds to the view and to the chosen pieces."""
-        new = sum(kind_worth(name) for name in piece.names if name not in self._known)
+        new = fsum(kind_worth(name) for name in piece.names if name not in self._known)
         asked = _ASKED * len(piece.asked - self._asked)
         return (min(_MOST_WORTH, new) + asked) * self._shares[piece.message] ** _POWER
 
