@@ -270,7 +270,7 @@ def _pieces(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > _PIECE:
         end = start + _PIECE
-        nearest = max(text.rfind(" ", start + _PIECE // 2, end), text.rfind("\n", start + _PIECE // 2, end) + 1)
+        nearest = max(text.rfind(" ", start + _PIECE // 2, end), _after_line_break(text, start + _PIECE // 2, end))
         if nearest > 0:
             end = nearest
         elif "\ud800" <= text[end - 1] <= "\udbff":
@@ -278,6 +278,17 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+def _after_line_break(text: str, start: int, end: int) -> int:
+    """Return the place after the last line break in a part of a text; 0 if there is none.
+
+    A token can go on behind a line break: with a slash or another line break.
+    """
+    at = text.rfind("\n", start, end)
+    while at >= 0 and text[at + 1 : at + 2] in {"/", "\r", "\n"}:
+        at = text.rfind("\n", start, at)
+    return at + 1
 
 
 def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
