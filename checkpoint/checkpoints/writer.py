@@ -80,9 +80,8 @@ class _Job:
     def __init__(self, thread_id: str, work: Work) -> None:
         self.thread_id = thread_id
         self.work = work
-        self.context = (
-            copy_context()
-        )  # which leases are held is known by the context, and another OS thread may write
+        # another OS thread may run the job, and the context tells which leases are held
+        self.context = copy_context()
         self.key = 0
         self.done = False
         self.error: Exception | None = None

@@ -202,7 +202,7 @@ def _time(one: CheckpointRow) -> float:
 def sweep(conn: sa.Connection, thread: Thread) -> None:
     """Erase the messages and values that no checkpoint, pending write, snapshot or archive row refers to."""
     transaction = Transaction(conn)
-    found = all_references(transaction, thread)
+    found = references.joined(references_of_rows(transaction, thread))
     shared = items.fetch(transaction, thread, References(values=found.shared))
     runs = [found.runs, *(items.shared_runs(shared, number, thread) for number in found.shared)]
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
@@ -222,14 +222,14 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
     transaction.run(_STAMP, stamp)
 
 
-def all_references(transaction: Transaction, thread: Thread) -> References:
-    """Return the items to which the checkpoints and pending writes of a thread refer.
+def references_of_rows(transaction: Transaction, thread: Thread) -> list[References]:
+    """Return the items to which each checkpoint, and each row of pending writes, of a thread refers.
 
     Every row is decoded first: its body tells whether its references were changed.
     """
     rows = [one.references for one in checkpoint_rows.all_of(transaction, thread)]
     rows += [writes[0].references for _, _, writes in pending_writes.all_of(transaction, thread) if writes]
-    return references.joined(rows)
+    return rows
 
 
 def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:

@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..checkpoints import checkpoint_rows, pending_writes
 from ..compaction import snapshots
 from ..compaction.ledger import PREPARING, SWAPPED
 from ..db import tables
@@ -18,7 +17,7 @@ from ..messages import items, references
 from ..messages.message_store import MessageStore
 from ..messages.references import References
 from ..messages.sequence_runs import Runs
-from .retention import all_runs
+from .retention import all_runs, references_of_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,7 @@ def _of_rows(rows: Iterable[Mapping[Any, Any]]) -> Iterator[ThreadStats]:
 
 def _unshared_bytes(conn: sa.Connection, thread: Thread) -> int:
     transaction = Transaction(conn)
-    rows = [one.references for one in checkpoint_rows.all_of(transaction, thread)]
-    rows += [writes[0].references for _, _, writes in pending_writes.all_of(transaction, thread) if writes]
+    rows = references_of_rows(transaction, thread)
     whole = references.joined(rows)
     shared = items.fetch(transaction, thread, References(values=whole.shared))
     runs = [one.runs for one in rows]

@@ -112,7 +112,7 @@ class ValueEncoder:
                 return [PLAIN, value]
             if kind is int and _SMALLEST <= value <= _LARGEST:
                 return [PLAIN, value]
-        if kind is list and value and _CLASSES.issuperset(map(type, value)) and all(map(_id, value)):
+        if kind is list and value and _are_messages(value):
             with suppress(MessageError):  # a message holds an object that only the serializer knows
                 return self._encode_list(value, channel)
         return self._encode_whole(value)
@@ -135,6 +135,7 @@ class ValueEncoder:
                 del self._runs[runs:]
                 data = ormsgpack.packb(self._with_lists(value, _MAX_DEPTH), self._form, _OPTION)
         except (ormsgpack.MsgpackEncodeError, TypeError, ValueError):
+            del self._runs[runs:]
             if self._error is not None:  # ormsgpack replaces an error of `_form` by its own error
                 raise self._error from None
             return None
@@ -148,7 +149,7 @@ class ValueEncoder:
         if type(value) is dict:
             return {key: within(held) for key, held in value.items()}
         if type(value) in {list, tuple}:
-            if len(value) > _FEW and _CLASSES.issuperset(map(type, value)) and all(map(_id, value)):
+            if len(value) > _FEW and _are_messages(value):
                 with suppress(MessageError):
                     return _Listed(self._encode_list(list(value), None))
             return list(map(within, value))
@@ -238,6 +239,11 @@ class ValueEncoder:
         except ValueTypeError as error:
             self._error = error
             raise
+
+
+def _are_messages(values: Iterable[Any]) -> bool:
+    """Whether all values are messages with ids, which are stored as items."""
+    return _CLASSES.issuperset(map(type, values)) and all(map(_id, values))
 
 
 def _rebuilt(value: Any, within: Callable[[Any], Any]) -> Any:

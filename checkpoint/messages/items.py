@@ -57,23 +57,17 @@ class Batch:
 
     def add_message(self, body: bytes) -> int:
         """Return the sequence number of a serialized message, which is stored if it is new to the thread."""
-        lookup_hash = self.thread.codec.lookup_hash(content_hash(body))
-        seq = self._find(lookup_hash)
-        if seq is None:
-            seq = self.next_seq
+        seq = self._add(body, self.next_seq)
+        if seq == self.next_seq:
             self.next_seq += 1
-            self._add(seq, lookup_hash, body)
         return seq
 
     def add_value(self, data: bytes) -> int:
         """Return the number of a large value, which is stored if it is new to the thread."""
-        lookup_hash = self.thread.codec.lookup_hash(content_hash(data))
-        seq = self._find(lookup_hash)
-        if seq is None:
-            seq = -1 - self.next_value
+        number = -1 - self._add(data, -1 - self.next_value)
+        if number == self.next_value:
             self.next_value += 1
-            self._add(seq, lookup_hash, data)
-        return -1 - seq
+        return number
 
     def count(self) -> None:
         """Set the thread's counters, to be saved in this transaction."""
@@ -81,18 +75,20 @@ class Batch:
         thread.next_seq, thread.next_value = self.next_seq, self.next_value
         thread.next_checkpoint = self.next_checkpoint
 
-    def _find(self, lookup_hash: bytes) -> int | None:
-        known = self.thread.seqs
-        if known is None:
-            raise LookupError("the hashes of the thread's items were not read")
-        seq = known.get(lookup_hash)
-        return self.seqs.get(lookup_hash) if seq is None else seq
-
-    def _add(self, seq: int, lookup_hash: bytes, data: bytes) -> None:
+    def _add(self, data: bytes, new: int) -> int:
+        """Return the sequence number of an item, which is stored under the number `new` if there is no such item."""
         thread = self.thread
-        self.seqs[lookup_hash] = seq
-        body = thread.codec.encode(_row(seq, 1), data)
-        self.items.append({"thread": thread.id, "seq": seq, "held": 1, "hashes": lookup_hash, "body": body})
+        if thread.seqs is None:
+            raise LookupError("the hashes of the thread's items were not read")
+        lookup_hash = thread.codec.lookup_hash(content_hash(data))
+        seq = thread.seqs.get(lookup_hash)
+        if seq is None:
+            seq = self.seqs.get(lookup_hash)
+        if seq is None:
+            self.seqs[lookup_hash] = seq = new
+            body = thread.codec.encode(_row(seq, 1), data)
+            self.items.append({"thread": thread.id, "seq": seq, "held": 1, "hashes": lookup_hash, "body": body})
+        return seq
 
 
 def insert(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -141,7 +137,7 @@ def pack_old(transaction: Transaction, thread: Thread) -> None:
         bodies: list[bytes | None] = [None] * PACK
         hashes = [GONE] * PACK
         moved: list[dict[str, int]] = []
-        for seq, _, lookup_hash, body in transaction.run(_ROWS, where).fetchall():
+        for seq, lookup_hash, body in transaction.run(_ROWS, where).fetchall():
             if len(body) <= LARGE:
                 with suppress(RowError, KeyringError):
                     bodies[seq - first] = thread.codec.decode(_row(seq, 1), bytes(body))
@@ -191,7 +187,7 @@ def fetch(
 ) -> dict[int, bytes]:
     """Return the data of items by sequence number; raise `RowError`, naming the row, for a missing or damaged one.
 
-    Items in `known` are not read again. Messages are returned in order; there can be more than were wanted.
+    Items in `known` are not read again. There can be more messages than were wanted.
     """
     found = dict(known or {})
     values = [-1 - number for number in {*wanted.values, *wanted.shared} if -1 - number not in found]
@@ -239,20 +235,23 @@ def erase_within(
         for at, body in enumerate(bodies)
     ]
     body = thread.codec.encode(_row(seq, span), ormsgpack.packb(bodies))
-    values = {"held": span - bodies.count(None), "hashes": b"".join(held), "body": body}
-    transaction.run(_CHANGE, {"key": thread.id, "at": seq, **{f"new_{name}": one for name, one in values.items()}})
+    _change(transaction, thread, seq, {"held": span - bodies.count(None), "hashes": b"".join(held), "body": body})
 
 
 def hash_again(transaction: Transaction, thread: Thread, row: tuple[int, bytes, bytes]) -> None:
     """Give the items of a row (seq, hashes, body) the hashes of the thread."""
-    seq, hashes, _ = row
+    seq, hashes, body = row
     found: dict[int, bytes] = {}
     open_rows(thread.codec, [row], found)
     span = len(hashes) // HASH_BYTES
     anew = [
         thread.codec.lookup_hash(content_hash(found[at])) if at in found else GONE for at in range(seq, seq + span)
     ]
-    transaction.run(_HASH_AGAIN, {"key": thread.id, "at": seq, "new_hashes": b"".join(anew)})
+    _change(transaction, thread, seq, {"held": len(found), "hashes": b"".join(anew), "body": body})
+
+
+def _change(transaction: Transaction, thread: Thread, seq: int, values: Mapping[str, Any]) -> None:
+    transaction.run(_CHANGE, {"key": thread.id, "at": seq, **{f"new_{name}": one for name, one in values.items()}})
 
 
 def all_rows(transaction: Transaction, thread: Thread) -> list[tuple[int, bytes, bytes]]:
@@ -307,12 +306,7 @@ _CHANGE = (
     .where(_item.thread == sa.bindparam("key"), _item.seq == sa.bindparam("at"))
     .values({name: sa.bindparam(f"new_{name}") for name in ("held", "hashes", "body")})
 )
-_HASH_AGAIN = (
-    sa.update(tables.item)
-    .where(_item.thread == sa.bindparam("key"), _item.seq == sa.bindparam("at"))
-    .values(hashes=sa.bindparam("new_hashes"))
-)
-_ROWS = sa.select(_item.seq, _item.held, _item.hashes, _item.body).where(
+_ROWS = sa.select(_item.seq, _item.hashes, _item.body).where(
     _OURS, _item.seq.between(sa.bindparam("first"), sa.bindparam("last")), _item.held == sa.literal_column("1")
 )
 

@@ -210,12 +210,7 @@ def loads_all(bodies: Sequence[bytes]) -> list[BaseMessage] | None:
             kind = MESSAGES[module, name]
             if fields.keys() != _FIELDS[kind]:
                 return None
-            message = _new(kind)
-            _set_fields(message, fields)
-            _set_names(message, set(fields))
-            _set_extra(message, {})
-            _set_private(message, None)
-            found.append(message)
+            found.append(_built(kind, fields))
     except (ValueError, TypeError, LookupError, AttributeError):
         return None
     return found

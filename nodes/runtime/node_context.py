@@ -61,7 +61,7 @@ class NodeContext:
     view: View | None
     """The channel `compaction_view`; `None` if nothing was compacted."""
     seen: Transcript
-    """The messages that the model sees, the conversation in its view, as rounds and tool blocks."""
+    """The messages that the model sees, as rounds and tool blocks."""
     messages: list[AnyMessage]
     """The same messages."""
     compaction: CompactionChannel

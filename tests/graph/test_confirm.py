@@ -53,7 +53,7 @@ def question(graph: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 @pytest.mark.parametrize("answer", [True, False])
 async def test_the_question_stands_below_an_answer(go: Drive, build: Any, answer: bool) -> None:
-    """There front ends have buttons. A request that does not fit is asked about before, also after a refusal."""
+    """Front ends show buttons there. A request that does not fit is asked about before, also after a refusal."""
     model = ScriptedModel()
     graph = build(model, require_confirmation=True)
     await go.invoke(graph, full())
@@ -69,7 +69,7 @@ async def test_the_question_stands_below_an_answer(go: Drive, build: Any, answer
 
 @pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
 async def test_in_a_loop_of_tool_calls_the_question_stands_below_a_result(go: Drive, build: Any) -> None:
-    """There front ends have buttons too, and the loop may be long."""
+    """Front ends show buttons there too, and the loop may be long."""
 
     def look() -> str:
         """Look at a page."""

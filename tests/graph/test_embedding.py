@@ -348,7 +348,7 @@ async def test_two_agents_keep_their_views_apart(go: Drive) -> None:
 
 
 async def test_a_thread_names_the_agent_that_it_is_about(go: Drive) -> None:
-    """By its channel; without one it is the first agent."""
+    """`channel` chooses one; without it, the first is chosen."""
     parent = StateGraph(TwoAgents)
     parent.add_node("a", agent_of(ScriptedModel(), channel="compaction_a"))
     parent.add_node("b", agent_of(ScriptedModel(), channel="compaction_b"))
