@@ -48,7 +48,7 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     view = shown_again(said, view, [name])
-    messages = [*seen(said, view), *([new] if new else [])]
+    messages = [*seen(said, view, [*known, name]), *([new] if new else [])]
     dependencies = yield from settled(graph, config)
     compaction = state.values.get("compaction") or {}
     yield from blocking(lambda: _check_room(dependencies, compaction, messages, frozenset({*known, name})))

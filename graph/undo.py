@@ -65,7 +65,7 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     records, head = records_of(graph, config), (state.values.get("compaction") or {}).get("head")
     thread = thread_of(config)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=compaction_id))
-    undo = undoing(before, conversation(state.values), state.values.get("compaction_view"))
+    undo = undoing(before, conversation(state.values), state.values.get("compaction_view"), pinned_ids(state.values))
     return (yield from _changed(graph, config, state, undo, force=force))
 
 

@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from .compaction_request import REQUEST, Memory
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
-from .conversation.view import View, hidden_count, seen, unarchived
+from .conversation.view import View, hidden_count, unarchived
 from .events import NO_COUNTS, committed_events, emit, log
 from .gate.invariants import Finding
 from .runtime import ledger_io
@@ -47,7 +47,7 @@ def commit(context: NodeContext) -> Effects[Update]:
     if stale:
         return failed(draft, stale)
     view = view_of(context, draft, draft.get("summary"))
-    after = seen(context.conversation, view)
+    after = context.seen_in(view)
     ceiling, floor = draft.get("ceiling", context.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
     if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):

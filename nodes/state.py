@@ -260,7 +260,7 @@ def messages_in_view(state: Mapping[str, Any]) -> list[AnyMessage]:
 
     The summary is a user message in the place of what is hidden.
     """
-    return seen(conversation(state), read_view(state.get("compaction_view")))
+    return seen(conversation(state), read_view(state.get("compaction_view")), pinned_ids(state))
 
 
 def view(state: Any, *, join_user_messages: bool = False) -> list[AnyMessage]:

@@ -7,7 +7,6 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Summa
 
 from .conversation.message_marks import is_clipped
 from .conversation.transcript import message_id
-from .conversation.view import seen
 from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from .events import NO_COUNTS, CompactingEvent, emit, log
 from .runtime.effects import Effects
@@ -84,7 +83,7 @@ def is_paid(context: NodeContext) -> Effects[bool]:
         return False
     body, parts = _fitted(context, draft, known, _summary_parts(context, draft))
     summary = parts.message(body, context.draft_key.compaction_id)
-    after = seen(context.conversation, view_of(context, draft, summary))
+    after = context.seen_in(view_of(context, draft, summary))
     return context.meter.request(after) <= draft.get("ceiling", context.sizes.limit)
 
 

@@ -4,17 +4,19 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, cast
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .ahead.prepare import prepare_if_due
 from .compaction_request import fault_of, request_in
 from .config.triggers import Command
+from .conversation.bound_history import holds_compaction
 from .conversation.message_marks import is_real_user
 from .conversation.pin_tags import leaves_pin_open
+from .conversation.request import calibration_factor, is_plausible, render
 from .conversation.tokens import total
-from .conversation.transcript import message_id
+from .conversation.transcript import is_assistant, message_id
 from .conversation.view import NO_VIEW, View
 from .errors import SettingsError
 from .events import PreCompactEvent, TriggerSource, emit, log
@@ -152,11 +154,34 @@ def _common(context: NodeContext) -> dict[str, Any]:
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": turns, "overflows": 0, **FORGOTTEN}
     if "failed" in context.breaker or "seconds_left" in context.breaker:
         common["breaker"] = over(context.breaker)
+    if context.dependencies.embedded:
+        common |= _heard(context)
     if newest != compaction.get("checked"):
         common["checked"] = newest
     if "pins" in compaction:
         common["pins"] = compaction["pins"]
     return common
+
+
+def _heard(context: NodeContext) -> dict[str, Any]:
+    """Return what the answers of the parent graph's models tell: their number, and the factor to our count.
+
+    The usage of a call with another prompt, or with part of the messages, is much smaller than our count and not
+    used; that of an answer with the provider's own compaction belongs to a request that is not in view any more.
+    """
+    calls = {"calls": sum(map(is_assistant, context.conversation))}
+    at = next((at for at in range(len(context.messages) - 1, -1, -1) if is_assistant(context.messages[at])), None)
+    if at is None or holds_compaction(context.messages[at]):
+        return calls
+    answer = cast("AIMessage", context.messages[at])
+    if (usage := answer.usage_metadata) is None:
+        return calls
+    counted = context.meter.overhead + total(context.counter, render(context.messages[:at]))
+    sent = usage["input_tokens"]
+    if sent < counted / 2 or not is_plausible(usage, counted, context.sizes.window):
+        return calls
+    name, known = str(answer.response_metadata.get("model_name")), context.compaction.get("calibration") or {}
+    return {**calls, "calibration": {**known, name: round(calibration_factor(sent, counted), 4)}}
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:

@@ -92,7 +92,7 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
     records = CompactionRecords(saver.database)
     named = None if compaction in (None, "last") else find_attempt(records, thread, compaction).compaction_id
     before = records.before(thread, head=channel.get("head"), compaction_id=named)
-    undo = undoing(before, conversation(values), read_view(values.get("compaction_view")))
+    undo = undoing(before, conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
     sizes: dict[str, int] = channel.get("sizes") or {}
     meter = meter_of_thread(channel, tiktoken_counter(), 0)
     tokens, limit = meter.request(undo.messages), sizes.get("limit")

@@ -1,6 +1,6 @@
 """Reads a thread from SQL in one transaction: its checkpoints, its compactions, and each message once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -35,8 +35,10 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     expand,
     runs_of,
 )
+from langgraph_compaction.nodes.conversation.bound_history import holds_compaction
 from langgraph_compaction.nodes.conversation.view import View, read_view, seen
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
+from langgraph_compaction.nodes.state import pinned_ids
 
 _MODEL = "~__pregel_pull, model"
 """The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
@@ -185,16 +187,17 @@ class _Shown:
     def __init__(self, messages: Mapping[int, BaseMessage]) -> None:
         self.messages = dict(messages)
         self._numbers: dict[str, int] = {}
+        self._is_read_whole = not any(map(holds_compaction, cast("Iterable[AnyMessage]", self.messages.values())))
 
-    def runs(self, said: Runs, view: View | None) -> Runs:
+    def runs(self, said: Runs, view: View | None, pins: Collection[str]) -> Runs:
         """Return the numbers of the messages that the model sees of a conversation."""
-        if not view:
+        if not view and self._is_read_whole:
             return said
         numbers = {id(self.messages[seq]): seq for seq in expand(said)}
         conversation = cast("list[AnyMessage]", [self.messages[seq] for seq in expand(said)])
         return runs_of(
             numbers[id(message)] if id(message) in numbers else self._of_form(message)
-            for message in seen(conversation, view)
+            for message in seen(conversation, view, pins)
         )
 
     def _of_form(self, message: AnyMessage) -> int:
@@ -220,14 +223,16 @@ def _checkpoint(
         value = reading.build(one.values[channel], row) if channel in one.values else None
         return value if isinstance(value, dict) else {}
 
-    about = reading.build_typed(one.metadata, row)
+    about, compaction = reading.build_typed(one.metadata, row), built("compaction")
     raised = (str(reading.build(error.value, reading.thread.codec.describe(error.row))) for error in errors)
     return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
-        messages=shown.runs(said, read_view(built("compaction_view") or None)),
-        compaction=built("compaction"),
+        messages=shown.runs(
+            said, read_view(built("compaction_view") or None), pinned_ids({"compaction": compaction})
+        ),
+        compaction=compaction,
         failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

@@ -1,4 +1,6 @@
-"""What a provider binds to everything before it: Claude's signed thinking, and the id of a response at OpenAI.
+"""What a provider does with everything before an answer: it binds to it, or compacts it on its own side.
+
+Bound are Claude's signed thinking, and the id of a response at OpenAI.
 
 Newer Claude models refuse a request with thinking whose history has changed since it was signed, and with
 `use_previous_response_id=True` OpenAI goes on with the history that it has stored. A change of the history, such as a
@@ -7,9 +9,12 @@ leaves out what binds them.
 
 Models up to Claude 4 check no history. With `thinking={"type": "enabled"}` they want the thinking at the beginning of
 the unfinished turn instead (`opens_with_thinking`).
+
+Where an answer holds the provider's own compaction, a block of the type `compaction` at Anthropic and OpenAI, the
+provider reads nothing before this answer but system messages (`read_from`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -27,6 +32,26 @@ REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "rea
 _UP_TO_CLAUDE_4 = Pattern(r"claude-(?:3|[a-z]{1,20}-4)(?!\d)")
 _STORED_RESPONSE = "resp_"
 """Beginning of the `response_metadata["id"]` of an answer that the provider has stored."""
+
+
+def holds_compaction(message: AnyMessage) -> bool:
+    """Whether an answer holds the provider's own compaction of everything before it."""
+    content = message.content
+    return isinstance(content, list) and isinstance(message, AIMessage) and any(map(_is_compaction, content))
+
+
+def read_from(messages: Sequence[AnyMessage]) -> int:
+    """Return the index of the first message that the provider reads: of the newest answer with its own compaction."""
+    backwards = range(len(messages) - 1, -1, -1)
+    return next((at for at in backwards if type(messages[at].content) is list and holds_compaction(messages[at])), 0)
+
+
+def _is_compaction(block: str | dict[str, Any]) -> bool:
+    """Whether this is a compaction with content; Anthropic ignores an empty one, of a compaction that has failed."""
+    if not isinstance(block, dict):
+        return False
+    told = block["value"] if block.get("type") == "non_standard" and isinstance(block.get("value"), dict) else block
+    return told.get("type") == "compaction" and bool(told.get("content") or told.get("encrypted_content"))
 
 
 def with_history_changed(messages: Iterable[AnyMessage]) -> list[AnyMessage]:

@@ -16,10 +16,10 @@ from typing_extensions import TypedDict  # below Python 3.12 pydantic makes sche
 
 from ..events import log
 from ..text.quoting import one_line
-from .bound_history import HISTORY_CHANGED, with_history_changed
+from .bound_history import HISTORY_CHANGED, read_from, with_history_changed
 from .lengths import length_of
-from .message_marks import MARK, is_clipped, is_marked_by_us, is_summary, marks, without_our_marks
-from .transcript import RESULT, Transcript, message_id
+from .message_marks import MARK, is_clipped, is_marked_by_us, is_pinned, is_summary, marks, without_our_marks
+from .transcript import RESULT, Transcript, message_id, system_messages
 
 
 def _from_json(value: Any) -> Any:
@@ -94,8 +94,11 @@ def name_of(message: AnyMessage) -> bytes:
     return blake2b(told.encode(errors="surrogatepass"), digest_size=_NAME_BYTES).digest()
 
 
-def seen(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
+def seen(messages: Sequence[AnyMessage], view: View | None, pins: Collection[str] = ()) -> list[AnyMessage]:
     """Return the messages that the model sees of a conversation whose messages have ids.
+
+    What stands before the provider's own compaction is not seen, except system messages and, behind that answer, what
+    is pinned by a mark or by its id in `pins`.
 
     A hidden or shortened message that was changed since the compaction is shown as it is now, with the rest of its
     tool block. If nothing of what the summary stands for is left, the summary is not shown either; what has moved to
@@ -103,6 +106,7 @@ def seen(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
     believed in the view alone, never in a message of the conversation.
     """
     own = [without_our_marks(m) if MARK in m.additional_kwargs and is_marked_by_us(m) else m for m in messages]
+    own, view = _read(own, view, pins)
     if not view:
         return own
     hidden, forms = _names(view["hidden"]), view["shortened"]
@@ -131,6 +135,27 @@ def seen(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
     return _with_summary(shown, view["summary"], place, first_form)
 
 
+def _read(
+    messages: list[AnyMessage], view: View | None, pins: Collection[str]
+) -> tuple[list[AnyMessage], View | None]:
+    """Return what the provider reads of a conversation, and the view without a summary that it does not read.
+
+    Pinned messages that stood before the provider's own compaction follow the tool block with it.
+    """
+    begin = read_from(messages)
+    if not begin:
+        return messages, view
+    earlier, read = Transcript(messages[:begin]), messages[begin:]
+    block, blocks = Transcript(read).block_of.get(0), earlier.block_of
+    pinned = [at for at in range(begin) if at not in earlier.header and is_pinned(messages[at], pins)]
+    lifted = {other for at in pinned for other in (blocks[at].indexes if at in blocks else (at,))}
+    end = (block.end if block else 0) + 1
+    read = [*read[:end], *[messages[at] for at in sorted(lifted)], *read[end:]]
+    if view and view["newest"] not in {message.id for message in read}:
+        view = View({**view, "summary": None, "newest": None})
+    return [*system_messages(messages[:begin]), *read], view
+
+
 def _hidden_at(messages: Sequence[AnyMessage], names: Sequence[bytes], hidden: Collection[bytes]) -> set[int]:
     """Return the indexes of the hidden messages, without those whose call or result was changed and is shown."""
     out = {at for at, name in enumerate(names) if name in hidden}
@@ -154,7 +179,11 @@ def _with_summary(
         block = Transcript(shown).block_of.get(first_form or 0)
         place = block.start if block else first_form
     opening = Transcript(shown).opening  # thinking that opens an unfinished turn stands before nothing of that turn
-    place = min(place or 0, opening.start) if opening else place
+    place = min(place or 0, opening.start) if opening else place or 0
+    read = read_from(shown)  # what stands before the provider's own compaction is not read
+    if read and place <= read:
+        block = Transcript(shown).block_of.get(read)
+        place = (block.end if block else read) + 1
     return [*shown[:place], summary, *shown[place:]]
 
 

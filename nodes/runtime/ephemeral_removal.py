@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
 from ..conversation.transcript import message_id
-from ..conversation.view import changed, seen
+from ..conversation.view import changed
 from ..errors import SettingsError
 from ..events import Counts, log
 from ..gate.invariants import Finding
@@ -53,7 +53,7 @@ def expire(context: NodeContext) -> Effects[Update]:
     key = context.key(context.base_fingerprint(), 0, context.attempt_in_epoch(ledger_io.EPHEMERAL))
     forms = {message_id(before[index]): message for index, message in chosen.clip.items()}
     view = changed(context.conversation, context.view, source=key.compaction_id, clip=forms)
-    after = seen(context.conversation, view)
+    after = context.seen_in(view)
     size, left = context.meter.request(before), context.meter.request(after)
     finding = judge(context.call, before, after, ceiling=size - 1, floor=0)
     if finding is None:

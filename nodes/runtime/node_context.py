@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import READ, REQUEST
 from ..config.settings import CompactionSettings
-from ..conversation.request import Meter
+from ..conversation.request import Meter, meter_of_thread
 from ..conversation.request_size import RequestSize, size_of
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, system_messages
@@ -91,7 +91,7 @@ class NodeContext:
         known, said = config.get("configurable", {}), with_ids(state["messages"], derived=True)
         thread, path = known.get("thread_id"), str(known.get("checkpoint_ns") or "").split("|")[:-1]
         view = read_view(state.get("compaction_view"))
-        settings, messages = dependencies.settings_for(runtime.context), seen(said, view)
+        settings, messages = dependencies.settings_for(runtime.context), seen(said, view, pinned_ids(state))
         model = dependencies.model_for(state, runtime)
         facts = dependencies.facts_for(model)
         return cls(
@@ -120,9 +120,13 @@ class NodeContext:
             return replace(self, compaction=compaction)
         return replace(self, compaction=compaction, seen=Transcript(messages), messages=messages)
 
+    def seen_in(self, view: View | None) -> list[AnyMessage]:
+        """Return the messages that the model sees of the conversation in this view."""
+        return seen(self.conversation, view, self.pins)
+
     def with_view(self, view: View | None) -> "NodeContext":
         """Return the context in which the conversation is seen in this view."""
-        messages = seen(self.conversation, view)
+        messages = self.seen_in(view)
         return replace(self, view=view, seen=Transcript(messages), messages=messages)
 
     def with_forms(self, clip: Mapping[str, AnyMessage | None]) -> "NodeContext":
@@ -172,8 +176,11 @@ class NodeContext:
     @cached_property
     def meter(self) -> Meter:
         """The meter that measures requests: our count times the factor learned from reported usage."""
+        overhead = self.dependencies.overhead(self.counter)
+        if self.dependencies.embedded:  # the graph around this one has the models
+            return meter_of_thread(self.compaction, self.counter, overhead)
         scale = (self.compaction.get("calibration") or {}).get(self.facts.name, 1.0)
-        return Meter(self.counter, self.dependencies.overhead(self.counter), scale)
+        return Meter(self.counter, overhead, scale)
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -47,7 +47,7 @@ class Undoing:
     """What the model sees then."""
 
 
-def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | None) -> Undoing:
+def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | None, pins: Collection[str]) -> Undoing:
     """Return what an undo makes of a thread in which this was said, and which has this view.
 
     Raise `UnknownAttemptError` if messages that the undo would show have moved to the archive.
@@ -60,7 +60,7 @@ def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | Non
             "(messages_in_state, archive()). CompactionThread.transcript(), recall and branch_from still find them"
         )
     after = undone_view(conversation, view, began, source=before.head or "")
-    messages = seen(conversation, after)
+    messages = seen(conversation, after, pins)
     return Undoing(verdict="undone", compactions=before.undone, head=before.head, view=after, messages=messages)
 
 
@@ -69,7 +69,7 @@ def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collect
     after = redone_view(conversation, view, pins)
     if after is None:
         raise UnknownAttemptError("there is nothing to redo: no compaction was undone since the last one")
-    head, messages = after["source"], seen(conversation, after)
+    head, messages = after["source"], seen(conversation, after, pins)
     return Undoing(verdict="redone", compactions=(head,), head=head, view=after, messages=messages)
 
 
@@ -204,7 +204,7 @@ def _asked_for(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undo
     wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
     records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=name))
-    return undoing(before, context.conversation, context.view)
+    return undoing(before, context.conversation, context.view, context.pins)
 
 
 def _hindrance(context: NodeContext) -> Finding | None:

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from ..config.policies import Selective, TypedRules
 from ..config.settings import CompactionSettings
+from ..conversation.bound_history import holds_compaction
 from ..conversation.clipping import clip_calls, clip_result, clip_text, even_share
 from ..conversation.item_types import HEADER, is_skill, item_type
 from ..conversation.message_marks import is_pinned, is_summary
@@ -290,7 +291,7 @@ class Selector:
         kind = item_type(message)
         rule = self.settings.of(TypedRules).type_rules.get(kind)
         of_header = kind in HEADER and (rule is None or rule.action == "none")
-        return of_header or is_pinned(message, self.pins)
+        return of_header or is_pinned(message, self.pins) or holds_compaction(message)
 
     def rounds(self, floor: int) -> frozenset[int]:
         """Return the indexes of the last `floor` rounds' dialogue: user messages and answers without calls."""

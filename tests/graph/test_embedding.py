@@ -29,7 +29,7 @@ from langgraph_compaction.nodes.compaction_request import CompactionRequest, Req
 from langgraph_compaction.nodes.conversation.view import View
 from langgraph_compaction.nodes.errors import EmbeddingError
 from langgraph_compaction.nodes.state import CompactionChannel, CompactionChannels, merge, newer
-from tests.fakes import ScriptedModel, StreamingModel, texts
+from tests.fakes import ScriptedModel, StreamingModel, texts, usage
 from tests.graph.harness import (
     CONFIG,
     SMALL,
@@ -398,3 +398,32 @@ async def test_a_parent_that_keeps_no_channels_is_told_once(go: Drive, caplog: p
     for number in range(3):
         await go.invoke(graph, {"messages": rounds(8, tag=f"r{number}")})
     assert [record.args for record in caplog.records if "keeps no channels" in record.msg] == [("thread",)]
+
+
+def test_the_graph_learns_from_the_answers_of_the_parents_model() -> None:
+    """Its provider counts half as much again; every request stays under the limit, and calls are counted."""
+    sizes = list[int]()
+
+    def answer(messages: Any) -> AIMessage:
+        sizes.append(request_tokens(messages) * 3 // 2)
+        return usage(AIMessage("looked up"), sizes[-1])
+
+    parent = parent_of(ScriptedModel(replies=[answer]))
+    for n in range(30):
+        parent.invoke({"messages": [filler(60, f"q{n}")]}, CONFIG)
+    compaction = values(parent)["compaction"]
+    assert max(sizes) <= 1_000
+    assert compaction["calls"] == 29
+    assert compaction["calibration"]["None"] == pytest.approx(1.5, abs=0.01)
+
+
+def test_the_usage_of_another_call_is_no_lesson() -> None:
+    """A node that sends its model the newest message alone reports far less than the view holds."""
+    few = usage(AIMessage("a route"), 30)
+    parent = parent_of(ScriptedModel(replies=[few]))
+    for n in range(6):
+        parent.invoke({"messages": [filler(60, f"q{n}")]}, CONFIG)
+    assert "calibration" not in values(parent)["compaction"]
+    parent.update_state(CONFIG, {"messages": [usage(AIMessage("far too much"), 50_000)]}, as_node="answer")
+    parent.invoke({"messages": [filler(60, "q")]}, CONFIG)
+    assert "calibration" not in values(parent)["compaction"]

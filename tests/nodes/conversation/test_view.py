@@ -57,6 +57,38 @@ def test_what_was_changed_since_is_seen_again() -> None:
     assert ids(seen(front, view))[:3] == ["front", "summary-1", "m2"]
 
 
+BLOCKS = [
+    {"type": "compaction", "content": "what the provider says of it"},
+    {"type": "compaction", "id": "cmp_1", "encrypted_content": "x9Q"},
+    {"type": "non_standard", "value": {"type": "compaction", "content": "what the provider says of it"}},
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_nothing_before_a_providers_own_compaction_is_seen(block: dict[str, Any]) -> None:
+    """Except system messages, and what is pinned, which follows the tool block with the compaction."""
+    call = {"name": "read", "args": {}, "id": "c"}
+    pin = HumanMessage("keep", id="pin", additional_kwargs={"compaction": {"pinned": True}})
+    answer = AIMessage([block, {"type": "text", "text": "on"}], id="a", tool_calls=[call])
+    messages = [SystemMessage("s", id="s"), pin, *talk(4), answer, ToolMessage("r", tool_call_id="c", id="r")]
+    later = [*messages, HumanMessage("new", id="new")]
+    assert ids(seen(later, None)) == ["s", "a", "r", "pin", "new"]
+    assert ids(seen(later, None, pins=["m1"])) == ["s", "a", "r", "pin", "m1", "new"]
+    assert ids(seen(later, hidden(messages[:6], "m0", "m1"))) == ["s", "a", "r", "pin", "new"]
+
+
+def test_our_summary_stands_behind_a_providers_own_compaction() -> None:
+    """In the place of what it hides; a failed compaction, without content, compacts nothing."""
+    messages: list[AnyMessage] = [*talk(3), AIMessage([BLOCKS[0]], id="a"), *talk(9)[3:]]
+    view = hidden(messages, "m3", "m4")
+    assert ids(seen(messages, view)) == ["a", "summary-1", "m5", "m6", "m7", "m8"]
+    failed = [
+        m.model_copy(update={"content": [{**BLOCKS[0], "content": None}]}) if m.id == "a" else m for m in messages
+    ]
+    assert ids(seen(failed, None)) == ids(failed)
+    assert ids(seen(failed, view)) == ["m0", "m1", "m2", "a", "summary-1", "m5", "m6", "m7", "m8"]
+
+
 def test_a_call_that_was_changed_is_seen_with_its_result() -> None:
     """The model is not told that a call was interrupted whose result is hidden; other blocks stay hidden."""
     calls = [{"name": "f", "args": {}, "id": "c"}]
