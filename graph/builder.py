@@ -97,11 +97,13 @@ def create_compacting_agent(
     own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.has_recall_tool else []
     tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
+    called = _with_tools(source, known)
     dependencies = build_dependencies(
         chosen,
         records,
-        model=_with_tools(source, known),
+        model=called,
         summary_model=source,
+        agent_model=called,
         system_prompt=system_prompt,
         tools=known,
         owns_list=True,

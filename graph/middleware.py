@@ -254,7 +254,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
                 model = other.model
 
     def _call_of(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
-        dependencies = self._dependencies_of_call(request.override(model=caller.bound), caller.added)
+        dependencies = self._dependencies_of_call(request.override(model=caller.bound), caller)
         state = {**self._own(request.state), "messages": caller.given}
         context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
         given = context.state["messages"]
@@ -326,10 +326,10 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), step)
         return update_of_hook(context, state)
 
-    def _dependencies_of_call(self, request: Request, added: Sequence[AnyMessage]) -> Dependencies:
+    def _dependencies_of_call(self, request: Request, caller: Caller) -> Dependencies:
         """Return the dependencies of this call: model, prompt, tools, and the settings for the model's window.
 
-        `added` are messages that other middleware adds to this request. They count like the prompt.
+        Messages that other middleware adds to this request count like the prompt.
         """
         dependencies, model = self._dependencies_with(_saver()), request.model
         try:
@@ -343,9 +343,10 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             **self._sized(model, window),
             model=model.bind(**request.model_settings),
             summary_model=dependencies.summary_model or model,
+            agent_model=None if dependencies.summary_model else caller.direct,
             system_prompt=request.system_message,
             tools=schemas(request),
-            added=added,
+            added=caller.added,
             ephemeral=ephemeral_tools(request.tools),
         )
 

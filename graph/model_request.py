@@ -4,15 +4,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
+from langgraph_compaction.nodes.providers.bindings import core
+from langgraph_compaction.nodes.providers.prompt_cache import is_claude
+from langgraph_compaction.nodes.runtime.dependencies import Model, with_tools
 from langgraph_compaction.nodes.state import with_ids
 
 Request = ModelRequest[Any]
@@ -38,12 +42,15 @@ class CheckedRequest(ModelRequest[Any]):
     """A request that is checked again where middleware listed behind ours chooses another model for it."""
 
     fits: Fits
+    marked: Mapping[str, tuple[Any, Any]]
+    """By the name of an attribute, its value with and without what only Claude's API takes."""
 
     @classmethod
-    def of(cls, request: Request, fits: Fits) -> "CheckedRequest":
+    def of(cls, request: Request, fits: Fits, marked: Mapping[str, tuple[Any, Any]]) -> "CheckedRequest":
         """Return the same request with a check of its size."""
         checked = cls(**{field.name: getattr(request, field.name) for field in fields(request)})
         object.__setattr__(checked, "fits", fits)  # a plain assignment warns
+        object.__setattr__(checked, "marked", marked)
         return checked
 
     def override(self, **overrides: Any) -> "CheckedRequest":
@@ -51,7 +58,10 @@ class CheckedRequest(ModelRequest[Any]):
         model = overrides.get("model")
         if model is not None and not self.fits(model, self.messages):
             raise SmallerModelChosen(model)
-        return CheckedRequest.of(super().override(**overrides), self.fits)
+        if model is not None and not is_claude(core(model)):
+            plain = {name: plain for name, (own, plain) in self.marked.items() if getattr(self, name) is own}
+            overrides = {**plain, **overrides}
+        return CheckedRequest.of(super().override(**overrides), self.fits, self.marked)
 
 
 class Caller(Runnable[Any, Any]):
@@ -68,14 +78,19 @@ class Caller(Runnable[Any, Any]):
         self.response = Response(result=[])
         self.fits: Fits = lambda _model, _messages: True
 
-    def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
+    def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **given: Any) -> AIMessage:  # noqa: A002, ARG002
         """Call the handler and return the model's answer, even if the response holds other messages too."""
-        self.response = self.handler(self._sent(input))
+        self.response = self.handler(self._sent(input, given))
         return self._answer()
 
-    async def ainvoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
+    async def ainvoke(
+        self,
+        input: Sequence[AnyMessage],  # noqa: A002
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **given: Any,
+    ) -> AIMessage:
         """Call the handler, asynchronously."""
-        self.response = await self.handler(self._sent(input))
+        self.response = await self.handler(self._sent(input, given))
         return self._answer()
 
     def _answer(self) -> AIMessage:
@@ -84,10 +99,25 @@ class Caller(Runnable[Any, Any]):
         taken = answer.id in [message.id for message in self.given]
         return answer.model_copy(update={"id": None}) if taken else answer
 
-    def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
-        messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
-        shown = as_shown(messages, self.given, self._shown)
-        return CheckedRequest.of(self.request.override(messages=shown), self.fits)
+    def _sent(self, rendered: Sequence[AnyMessage], given: Mapping[str, Any]) -> Request:
+        prompt = cast("SystemMessage", rendered[0]) if self.request.system_message else None  # the handler adds it
+        shown = as_shown(rendered[1:] if prompt else rendered, self.given, self._shown)
+        own: dict[str, Any] = {"model_settings": {**self.request.model_settings, **given}} if given else {}
+        own |= {"system_message": prompt} if given and prompt else {}
+        marked = {name: (value, getattr(self.request, name)) for name, value in own.items()}
+        return CheckedRequest.of(self.request.override(messages=shown, **own), self.fits, marked)
+
+    @cached_property
+    def direct(self) -> Model | None:
+        """The model as the handler calls it, to be asked behind the same request; `None` if that is not known here.
+
+        Other middleware may have changed the request, and a form of the answer binds other tools.
+        """
+        request = self.request
+        shown = all(one is other for one, other in zip_longest(request.messages, request.state["messages"]))
+        if not shown or request.response_format is not None or request.tool_choice is not None:
+            return None
+        return with_tools(self.bound.bind(**request.model_settings), request.tools) if request.tools else self.bound
 
     @cached_property
     def added(self) -> list[AnyMessage]:

@@ -3,7 +3,7 @@
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 
@@ -19,11 +19,12 @@ from .conversation.tokens import total
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
+from .providers.prompt_cache import with_cache_markers
 from .runtime.archive_quotation import quoted_archive
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
-from .runtime.node_context import NodeContext, Update
+from .runtime.node_context import NodeContext, Update, rendered_request
 from .runtime.trigger_and_warning import check
 from .selection.breaker import with_cooldown
 from .selection.compaction_marker import remove_marker
@@ -52,9 +53,11 @@ def model(context: NodeContext) -> Effects[Update]:
         raise RuntimeError(msg)
     _check_limit(context)
     quoted = (yield from quoted_archive(context)) if context.quotes_archive else None
-    request = rendered_request(context, quoted)
+    request, cached = with_cache_markers(called, rendered_request(context, quoted))
     try:
-        answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
+        answer = yield from either(
+            lambda: called.invoke(request, **cached), lambda: cast("Any", called.ainvoke(request, **cached))
+        )
     except Exception as error:
         handled = context.settings.enabled and "on_overflow" in context.settings.policy.hooks
         if not (handled and is_context_overflow(error)):
@@ -65,13 +68,6 @@ def model(context: NodeContext) -> Effects[Update]:
         return (yield from _answered(context, answer, 0))
     [answer] = with_history_changed([answer])  # the next request does not hold the quotation
     return (yield from _answered(context, cast("AIMessage", answer), context.counter.message(quoted)))
-
-
-def rendered_request(context: NodeContext, quoted: AnyMessage | None = None) -> list[AnyMessage]:
-    """Return the request: the system prompt, the conversation with every call and result paired, and `quoted`."""
-    messages = [*context.messages, quoted] if quoted else context.messages
-    sent = render(messages, join_user_messages=context.settings.join_user_messages)
-    return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
 
 def _check_limit(context: NodeContext) -> None:

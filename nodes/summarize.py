@@ -3,8 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import AnyMessage
+
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
 
+from .config.prompts import is_tagged
 from .conversation.message_marks import is_clipped
 from .conversation.transcript import message_id
 from .digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
@@ -20,12 +23,13 @@ from .runtime.engine import (
 )
 from .runtime.finish_attempt import failed, failure
 from .runtime.levels import draft_level
-from .runtime.node_context import NodeContext, Update
+from .runtime.node_context import NodeContext, Update, rendered_request
 from .runtime.propose_draft import dropped, summary_name, view_of
 from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import TimeLeft, Work, WrittenSummary, seen_of
 from .state import Draft
 from .summary.fallback_chain import Level
+from .summary.summarizers import is_asked_behind
 from .summary.summary_message import SummaryParts
 
 
@@ -142,6 +146,7 @@ def _written(
         sections=_sections(context, draft),
         clip=draft["clip"],
         time=time,
+        behind=() if originals else _own_request(context, level),
     )
     if level.is_deterministic:
         return (yield from summarize_by_sections(work))
@@ -157,6 +162,18 @@ def _written(
         record = _record(name, written)  # before its use, so that a repeated attempt does not pay for it again
         yield from context.query(lambda: context.records.record_summary(key, record))
     return written
+
+
+def _own_request(context: NodeContext, level: Level) -> tuple[AnyMessage, ...]:
+    """Return the agent's own request, behind which its model can be asked for a summary between tags.
+
+    It is empty for another summarizer, and where the summarizer is shown another text than the agent's model.
+    """
+    settings, dependencies = context.settings, context.dependencies
+    cut = dependencies.redaction or dependencies.summary_input or settings.policy.input_guard
+    if cut or settings.join_user_messages or not is_asked_behind(level.summarizer) or not is_tagged(settings.prompt):
+        return ()
+    return tuple(rendered_request(context))
 
 
 def _known(context: NodeContext, key: AttemptKey, name: str) -> Effects[WrittenSummary | None]:

@@ -196,6 +196,11 @@ class _OffLoop:
         """The name of the summarizer."""
         return self.inner.name
 
+    @property
+    def agent_model(self) -> Any:
+        """What the summarizer says of itself (`is_asked_behind`)."""
+        return getattr(self.inner, "agent_model", None)
+
     def summarize(self, request: SummaryRequest) -> Reply:
         """Call the summarizer.
 

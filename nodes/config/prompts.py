@@ -49,6 +49,11 @@ class Wording:
     """The text before the user's words about what to keep."""
     defect: tuple[str, str]
     """The texts before and after the reason why the last reply was rejected."""
+    above: tuple[str, str]
+    """In place of the conversation, if the request stands behind it: the texts before and after the beginning of the
+    last message to be summarized."""
+    above_record: str
+    """In place of the earlier record, if the request stands behind the conversation."""
     listing: str
     """A request to list rules and decisions after the record, in the form that `split_list` reads."""
 
@@ -158,6 +163,11 @@ new, move what has been done out of the next steps.""",
     stop=".",
     focus="The user asks to keep above all: ",
     defect=("Your last attempt was rejected (", "). Mend that."),
+    above=(
+        "[All messages above, from the first one to the one that begins: ",
+        " - What comes after it stays in view. Call no tool.]",
+    ),
+    above_record="[The record that stands among the messages above]",
     listing="""\
 After </summary>, and outside of the record, list what binds the work, between <rules> and </rules>, in at most 12 \
 lines of these two forms:
@@ -229,6 +239,8 @@ _ZH = Wording(
     stop="。",
     focus="用户要求优先保留：",
     defect=("上一次的回复未被采用（", "）。请改正。"),
+    above=("[以上全部消息，从第一条到以下列文字开头的那一条：", "。其后的消息仍然可见。不要调用工具。]"),
+    above_record="[以上消息中的那份记录]",
     listing="""\
 在 </summary> 之后、记录之外，在 <rules> 与 </rules> 之间列出对工作有约束力的内容，最多 12 行，只用以下两种格式：
 rule: 用户提出的、仍然有效的规则、限制或偏好的原句

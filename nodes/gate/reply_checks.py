@@ -70,6 +70,11 @@ def summary_text(reply: Reply) -> str | Finding:
     return _defect(reply, text) or _body(text)
 
 
+def is_between_tags(reply: Reply) -> bool:
+    """Whether a reply holds a summary between tags."""
+    return bool(between_tags(_spoken(text_of_reply(reply)), _TAG))
+
+
 def _defect(reply: Reply, text: str) -> Finding | None:
     ending, named = ending_of(reply.finish_reason), f"finish_reason={reply.finish_reason}"
     if reply.has_tool_calls:

@@ -1,14 +1,13 @@
 """The dependencies of the nodes: models, counters, the database. A builder makes them once, outside the state."""
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from threading import Lock
 from time import time
 from typing import Any, NamedTuple, cast
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
@@ -30,6 +29,7 @@ from ..conversation.tokens import (
 from ..conversation.window_and_reserve import Sizes, sizes_of
 from ..errors import SettingsError, UnknownWindowError
 from ..events import log
+from ..providers.bindings import core, with_bindings
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named
 from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
@@ -46,25 +46,8 @@ _LOADING = Lock()
 """Lock held while a tokenizer's vocabulary is read, so that two OS threads do not read it at once."""
 
 
-def core(model: Model) -> Any:
-    """Return the chat model inside bindings such as `model.bind(...)` and `model.with_retry()`.
-
-    Of a model with fallbacks, as by `model.with_fallbacks(...)`, it is the one that is called first.
-    """
-    return next(_with_bindings(model))[-1]
-
-
-def _with_bindings(model: Any) -> Iterator[list[Any]]:
-    """Yield for the model and each of its fallbacks the bindings, outermost first, and the chat model inside them."""
-    if isinstance(model, RunnableWithFallbacks):
-        for one in model.runnables:
-            yield from _with_bindings(one)
-    elif isinstance(model, BaseChatModel) or not hasattr(model, "bound"):
-        yield [model]
-    else:
-        for inner in _with_bindings(model.bound):
-            yield [model, *inner]
-
+_FORCED = frozenset({"tool_choice", "response_format", "function_call"})
+"""Keyword arguments of a model's call that say what it has to answer with."""
 
 TOOL_ARGUMENTS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"})
 """Keyword arguments of a model's call that `bind_tools` binds."""
@@ -99,14 +82,17 @@ def _rebound(model: Model, change: Callable[[Model], Model], dropped: frozenset[
     return model.model_copy(update={"bound": _rebound(model.bound, change, dropped), "kwargs": kept})
 
 
-def own_summarizer(model: Model | None) -> Summarizer:
+def own_summarizer(model: Model | None, agent_model: Model | None = None) -> Summarizer:
     """Return the summarizer that calls the agent's own model; the digest without a model, and for a stand-in.
 
+    `agent_model` is the same model as the agent calls it, unless it has to call a tool or to fill in a form.
     A stand-in, such as a model that replays a recording, has the attribute `writes_summaries` with the value false.
     """
     if model is None or not getattr(core(model), "writes_summaries", True):
         return DigestSummarizer()
-    return RunnableSummarizer(without_tools(model), is_graph=False)
+    bindings = [binding for *outer, _ in with_bindings(agent_model) for binding in outer]
+    free = all(_FORCED.isdisjoint(getattr(binding, "kwargs", ())) for binding in bindings)
+    return RunnableSummarizer(without_tools(model), is_graph=False, agent_model=agent_model if free else None)
 
 
 def given_summarizer(given: Any) -> Summarizer:
@@ -173,6 +159,8 @@ class Dependencies:
     model: ModelSource = None
     summary_model: ModelSource = None
     """The model without the agent's tools, which writes summaries."""
+    agent_model: ModelSource = None
+    """The same model as the agent calls it, with its tools; `None` if the agent's requests are not known here."""
     tools: Sequence[dict[str, Any]] = ()
     """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None
@@ -249,7 +237,8 @@ class Dependencies:
         by_model = (self.writer or settings.policy.summarizer) == "model"
         if by_model and (isinstance(source, Runnable) or state is not None):
             model = _chosen(source, state, runtime)
-        return fallback_chain_of(own_summarizer(model), self.fallbacks)
+        own = _chosen(self.agent_model, state, runtime) if model is not None else None
+        return fallback_chain_of(own_summarizer(model, own), self.fallbacks)
 
     @property
     def fixed_model(self) -> Model | None:
@@ -392,7 +381,7 @@ def told_window(model: Model | None) -> int | None:
 
     Of a model with fallbacks it is the least that their profiles say, because a request must fit each of them.
     """
-    profiles = (getattr(inner, "profile", None) for *_, inner in _with_bindings(model))
+    profiles = (getattr(inner, "profile", None) for *_, inner in with_bindings(model))
     told = (profile.get("max_input_tokens") for profile in profiles if profile)
     return min(filter(None, told), default=None)
 
@@ -417,7 +406,7 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     bindings the outermost counts, and of a model and its fallbacks the largest. Return 0 if the window limits the
     input alone (see `INPUT_LIMITS`).
     """
-    told = [_answer_tokens(bindings, inner, window) for *bindings, inner in _with_bindings(model)]
+    told = [_answer_tokens(bindings, inner, window) for *bindings, inner in with_bindings(model)]
     most = max((tokens for tokens in told if tokens is not None), default=None)
     return None if most == 0 and None in told else most
 

@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import READ, REQUEST
 from ..config.settings import CompactionSettings
-from ..conversation.request import Meter, meter_of_thread
+from ..conversation.request import Meter, meter_of_thread, render
 from ..conversation.request_size import RequestSize, size_of
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, system_messages
@@ -311,6 +311,13 @@ class NodeContext:
         """The key of the open draft's rows."""
         draft = self.draft
         return self.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
+
+
+def rendered_request(context: NodeContext, quoted: AnyMessage | None = None) -> list[AnyMessage]:
+    """Return the request: the system prompt, the conversation with every call and result paired, and `quoted`."""
+    messages = [*context.messages, quoted] if quoted else context.messages
+    sent = render(messages, join_user_messages=context.settings.join_user_messages)
+    return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
 
 Body = Callable[[NodeContext], Effects[Update]]

@@ -16,7 +16,7 @@ from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from ..gate.invariants import Finding
-from ..gate.reply_checks import Reply, mismatch, summary_text, text_of_reply
+from ..gate.reply_checks import Reply, is_between_tags, mismatch, summary_text, text_of_reply
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import SummaryRequest
@@ -115,6 +115,8 @@ class Work:
     """By id, the shortened forms of messages that are kept."""
     time: TimeLeft = field(default_factory=lambda: TimeLeft(math.inf))
     """The time in which models may be called."""
+    behind: tuple[AnyMessage, ...] = ()
+    """The agent's own request, behind which its model is asked if there is room; empty for other summarizers."""
 
     def earlier(self) -> EarlierSummary:
         """Return the text and record of the earlier summary among the messages to be removed."""
@@ -168,6 +170,14 @@ class Work:
             lists=bool(part.messages) and self._asks_for_list(),
         )
 
+    def behind_request(self, request: SummaryRequest) -> SummaryRequest:
+        """Return the request to be made behind the agent's own, if it fits there with its answer; else itself."""
+        if not self.behind or self.level.in_pieces:
+            return request
+        asked, meter = replace(request, behind=self.behind), self.call.meter
+        size = meter.request(self.messages) + meter.scaled(meter.counter.message(asked.prompt()[-1]) + self.budget)
+        return asked if size <= self.call.sizes.limit else request
+
     def _asks_for_list(self) -> bool:
         """Whether the model is asked to list rules: they are shown beside its summary, which stands between tags."""
         settings = self.call.settings
@@ -213,6 +223,8 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
     for place, part in enumerate(shown, 1):
         so_far = replace(earlier, record=written.record)
         request = work.request(part, so_far, written.body)
+        if len(shown) == 1 and part.messages:
+            request = work.behind_request(request)
         written = yield from _ask(work, request, written, most=None if place == len(shown) else MOST * work.budget)
         if written.finding:
             return written
@@ -252,7 +264,11 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         left, took = left - calls, work.time.passed() - began
         so_far = replace(so_far, calls=so_far.calls + calls, failed=so_far.failed + calls)
         if not isinstance(reply, Reply):
-            return replace(so_far, finding=_failure(work, reply))
+            finding = _failure(work, reply)
+            if request.behind and finding.kind != "transient":
+                request = replace(request, behind=())
+                continue
+            return replace(so_far, finding=finding)
         outcome, listed = _without_list(request, reply)
         so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
@@ -260,7 +276,11 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         if isinstance(text, str):
             failed = so_far.failed - 1
             return replace(so_far, body=text, record=outcome.record, listed=so_far.listed + listed, failed=failed)
-        finding, defect = text, text.reason
+        finding = text
+        if request.behind:  # the model went on with its work, or something else there kept it from a summary
+            request = replace(request, behind=())
+            continue
+        defect = text.reason
         if text.verdict not in ASKED_AGAIN or work.level.in_pieces:
             break
     return replace(so_far, finding=finding or Finding("failed_transient", "too_many_failed_calls", kind="transient"))
@@ -280,6 +300,8 @@ def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     text = summary_text(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text
+    if request.behind and not is_between_tags(reply):
+        return Finding("rejected_not_a_summary", "no_summary_tags", "the reply has no <summary> tags")
     if (accepts := work.call.accept_summary) is not None:
         accepted = accepts(text, request.messages)
         return (

@@ -10,14 +10,18 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_HIDDEN
 
-from ..config.prompts import FIVE_SECTIONS, Asked, Language, filled
-from ..conversation.tokens import TokenCounter
+from ..config.prompts import FIVE_SECTIONS, WORDINGS, Asked, Language, filled
+from ..conversation.tokens import TokenCounter, joined_texts
 from ..digest.digest import digest
 from ..errors import SettingsError
 from ..gate.reply_checks import Reply
 from ..providers.finish_reasons import finish_reason
+from ..providers.prompt_cache import with_cache_markers
+from ..text.quoting import one_line, quoted
 
 TAGS = ["nostream", "compaction"]
+NAMED_CHARS = 120
+"""Number of leading characters of the last message to be summarized by which a request names it."""
 
 AcceptSummary = Callable[[str, Sequence[AnyMessage]], bool]
 """An application's check of a model's summary; it is given the summary and the messages that it replaces."""
@@ -56,12 +60,17 @@ class SummaryRequest:
     """Callbacks of the graph's invocation, through which tracing sees the summarizer's call."""
     lists: bool = False
     """Whether the model is asked to list rules and decisions after its summary (see `split_list`)."""
+    behind: tuple[AnyMessage, ...] = ()
+    """The agent's own request, behind which its model is asked, so that the provider reads it from its prompt cache;
+    empty if the model is shown `conversation` instead."""
 
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
+        said = WORDINGS[self.language]
+        above = quoted(one_line(joined_texts(self.messages[-1]), NAMED_CHARS)) if self.behind else ""
         asked = Asked(
-            conversation=self.conversation,
-            earlier=self.earlier,
+            conversation=above.join(said.above) if self.behind else self.conversation,
+            earlier=said.above_record if self.behind and self.earlier else self.earlier,
             max_tokens=self.max_tokens,
             max_chars=self.max_chars,
             focus=self.focus,
@@ -69,6 +78,8 @@ class SummaryRequest:
             lists=self.lists,
         )
         system, user = filled(self.summary_prompt, asked, self.language)
+        if self.behind:
+            return [*self.behind, HumanMessage("\n\n".join(filter(None, (system, user))))]
         return [*([] if system is None else [SystemMessage(system)]), HumanMessage(user)]
 
 
@@ -161,19 +172,25 @@ class RunnableSummarizer:
     name: str = "model"
     max_input_tokens: int | None = None
     """Tokens that the model accepts by its profile, less those of its answer; `None` if no profile says it."""
+    agent_model: Runnable[Any, Any] | None = None
+    """The same model as the agent calls it, with its tools: it is asked behind the agent's own request."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Call the model or graph without the turn's conversation thread, checkpointer and tools."""
-        output = self.runnable.invoke(self._input(request), self._config(request))
-        return self._reply(output)
+        """Call the model or graph without the turn's conversation thread and checkpointer."""
+        model, given, cached = self._call(request)
+        return self._reply(model.invoke(given, self._config(request), **cached))
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Asynchronous form of `summarize`."""
-        output = await self.runnable.ainvoke(self._input(request), self._config(request))
-        return self._reply(output)
+        model, given, cached = self._call(request)
+        return self._reply(await model.ainvoke(given, self._config(request), **cached))
 
-    def _input(self, request: SummaryRequest) -> Any:
-        return {"messages": request.prompt()} if self.is_graph else request.prompt()
+    def _call(self, request: SummaryRequest) -> tuple[Runnable[Any, Any], Any, Mapping[str, Any]]:
+        """Return what is called, its input, and arguments of the call."""
+        prompt: list[Any] = request.prompt()
+        if request.behind and self.agent_model is not None:
+            return (self.agent_model, *with_cache_markers(self.agent_model, prompt))
+        return self.runnable, {"messages": prompt} if self.is_graph else prompt, {}
 
     def _config(self, request: SummaryRequest) -> RunnableConfig:
         tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
@@ -209,6 +226,11 @@ def summarizer_of(given: Any) -> Summarizer:
         f"summarizer={given!r} is not a summarizer: give a chat model, a compiled graph, an object with "
         'name, summarize and asummarize, or "digest"'
     )
+
+
+def is_asked_behind(summarizer: Summarizer) -> bool:
+    """Whether a summarizer is the agent's own model, which may have the conversation in its prompt cache."""
+    return getattr(summarizer, "agent_model", None) is not None
 
 
 def is_deterministic(summarizer: Summarizer) -> bool:
