@@ -137,8 +137,12 @@ class Database:
 
         Raise SchemaError if this code does not support the version of the stored tables.
         """
-        with self._transaction(self._writer, WRITES) as conn:
-            schema.create(conn, self.keys)
+
+        def create() -> None:
+            with self._transaction(self._writer, WRITES) as conn:
+                schema.create(conn, self.keys)
+
+        self.retry(create)
         self._checked, self._setup_put_off = True, False
 
     def put_off_setup(self) -> None:

@@ -79,6 +79,7 @@ def seen(saver: Any, thread: str) -> dict[str, Any]:
 
 
 CALLS: dict[str, Callable[[Any, str], object]] = {
+    "setup": lambda saver, _: saver.setup(),
     "put": lambda saver, thread: put(saver, thread, 4),
     "put to a new thread": lambda saver, thread: put(saver, f"{thread}-new", 1),
     "put_writes": lambda saver, thread: write(saver, thread, 2),
