@@ -17,7 +17,7 @@ from sqlalchemy.pool import Pool, PoolResetState
 
 from ..errors import DatabaseError
 from .statements import BINARY_RESULTS
-from .urls import BUSY_TIMEOUT_S, READ_COMMITTED, create_engine, is_memory
+from .urls import BUSY_TIMEOUT_S, PREPARE, READ_COMMITTED, create_engine, is_memory
 
 READS, WRITES = "DEFERRED", "IMMEDIATE"  # after BEGIN: SQLite takes the write lock at the first change, or at once
 _PAUSE_S = 0.01
@@ -66,7 +66,7 @@ class OwnEngine:
             with self._lock:
                 if self._engine is None:
                     engine = create_engine(self.url)
-                    _configure(engine)
+                    _configure(engine, self.url)
                     self._engine = engine
                     if not is_memory(self.url):
                         _OWN.add(self)
@@ -145,14 +145,16 @@ def in_turn(pool: Pool, place: str) -> Generator[None]:
         turn.release()
 
 
-def _configure(engine: sa.Engine) -> None:
+def _configure(engine: sa.Engine, url: sa.URL) -> None:
     """Set what the driver of an engine needs; keep its connections out of forked children."""
-    if is_memory(engine.url):
+    if is_memory(url):
         return
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _use_write_ahead_log)
     if engine.dialect.driver == "psycopg":
         event.listen(engine, "before_cursor_execute", _request_binary_results)
+        if PREPARE not in url.query:
+            event.listen(engine, "connect", _prepare_nothing_behind_a_pooler)
     if engine.dialect.name in {"mysql", "mariadb"}:
         event.listen(engine, "connect", _note_isolation)
         event.listen(engine, "reset", _roll_back_unless_ended)
@@ -163,6 +165,18 @@ def _request_binary_results(
 ) -> None:
     if context is not None and context.execution_options.get(BINARY_RESULTS):
         cursor.format = _PSYCOPG_BINARY
+
+
+def _prepare_nothing_behind_a_pooler(connection: Any, _record: Any) -> None:
+    """Prepare no statements where another session than the connection's own answers, as behind pgbouncer.
+
+    Each transaction may get another session there, in which the name of a prepared statement may be another one's.
+    """
+    connection.autocommit = True  # without a transaction this is one round trip
+    [session] = connection.execute("SELECT pg_backend_pid()").fetchone()
+    connection.autocommit = False
+    if session != connection.info.backend_pid:
+        connection.prepare_threshold = None
 
 
 def _note_isolation(_connection: Any, record: Any) -> None:

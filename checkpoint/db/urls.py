@@ -22,7 +22,7 @@ _BACKENDS = {
 }
 _ASYNC_DRIVERS = {"aiosqlite", "asyncpg", "psycopg_async", "aiomysql", "asyncmy"}
 _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
-_PREPARE = "prepare_threshold"
+PREPARE = "prepare_threshold"
 """Option of a URL: after how many executions psycopg prepares a statement on the server, or "none" for never.
 
 psycopg itself takes this option as a number only, which no URL can hold.
@@ -67,7 +67,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
     """Make an engine with this package's options; raise DatabaseURLError if the driver is missing or unknown."""
     try:
         options = _options(url)
-        return sa.create_engine(url.difference_update_query([_PREPARE]), hide_parameters=True, **options)
+        return sa.create_engine(url.difference_update_query([PREPARE]), hide_parameters=True, **options)
     except ModuleNotFoundError as error:
         backend = url.get_backend_name()
         extra = f"; {how_to_install(_EXTRAS[backend])}" if backend in _EXTRAS else ""
@@ -113,8 +113,8 @@ def _options(url: sa.URL) -> dict[str, object]:
     options: dict[str, object] = {"isolation_level": READ_COMMITTED}
     if url.get_backend_name() != "postgresql":
         options["pool_reset_on_return"] = None  # see `connections._roll_back_unless_ended`
-    if (given := url.query.get(_PREPARE)) is not None:
-        options["connect_args"] = {_PREPARE: None if given == "none" else int(str(given))}
+    if (given := url.query.get(PREPARE)) is not None:
+        options["connect_args"] = {PREPARE: None if given == "none" else int(str(given))}
     return options
 
 
