@@ -155,7 +155,7 @@ class Writer:
             with suppress(ValueError):
                 turns.jobs.remove(job)
         if isinstance(job.error, DatabaseError):  # several OS threads may raise it
-            raise DatabaseError(*job.error.args) from job.error.__cause__
+            raise type(job.error)(*job.error.args) from job.error.__cause__
         if job.error is not None:
             raise job.error
         return job.key

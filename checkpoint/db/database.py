@@ -45,15 +45,16 @@ _ATTEMPTS = 8
 _KEPT_READERS = 2
 _FIRST_PAUSE_S = 0.02
 
-_TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
+_TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300", "42703", "42P01"})
 """PostgreSQL's codes of errors after which a retry can succeed.
 
-Serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections.
+Serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections, and column or table
+missing, which may have been upgraded.
 """
-_TRANSIENT_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
+_TRANSIENT_CODES = frozenset({1020, 1205, 1213, 2006, 2013, 1054, 1146})
 """MariaDB's codes of errors after which a retry can succeed.
 
-Row changed since it was read, lock wait timeout, deadlock, server gone, connection lost.
+Row changed since it was read, lock wait timeout, deadlock, server gone, connection lost, column or table missing.
 """
 
 
@@ -192,13 +193,17 @@ class Database:
             return conn.execute(statement, dict(values)).rowcount
 
     def retry(self, transaction: Callable[[], T]) -> T:
-        """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""
+        """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all.
+
+        If a table or a column is missing, the next attempt looks whether another version has upgraded the tables.
+        """
         for attempt in range(_ATTEMPTS):
             try:
                 return transaction()
             except DatabaseError as error:
                 if attempt + 1 == _ATTEMPTS or not _is_transient(error.__cause__):
                     raise
+                self._checked = False
                 # a random pause, so that transactions that blocked each other do not block each other again
                 time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - not a secret
         raise AssertionError("unreachable")
@@ -451,4 +456,6 @@ def _is_transient(cause: BaseException | None) -> bool:
     if isinstance(cause, exc.OperationalError) and getattr(error, "sqlstate", "") is None:
         return True  # raised by psycopg itself, not by the server: the connection broke within a pipeline
     sqlstate = getattr(error, "sqlstate", None)
+    if str(error).startswith("no such "):  # SQLite's text for a missing column or table
+        return True
     return sqlstate in _TRANSIENT_SQLSTATES or not _TRANSIENT_CODES.isdisjoint(arguments[:1])

@@ -84,6 +84,7 @@ def _exclusive(conn: sa.Connection) -> Generator[None]:
         try:
             yield
         finally:
-            conn.execute(sa.select(sa.func.release_lock(name)))
+            if not conn.invalidated:  # a lost connection has lost the lock, too
+                conn.execute(sa.select(sa.func.release_lock(name)))
     else:
         yield

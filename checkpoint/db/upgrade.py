@@ -2,6 +2,9 @@
 
 MariaDB commits before each change of a table. So a step may have been interrupted anywhere, and each part of it does
 nothing where it was done before. A step knows the forms of both versions by itself: it must not change with the code.
+
+A step first renames a column that every transaction of the version before names. So processes of that version that
+still run fail from then on, and nothing that they write is missed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,23 +30,23 @@ def _from_2_to_3(conn: sa.Connection, keys: Keyring | None) -> None:
     In version 2 `message` holds the newest messages, `block` older ones, 96 to a row, `hash` the hashes of these, and
     `blob` large values. Bodies of checkpoints and pending writes stay, but are bound to the new column.
     """
+    if "next_blob" in _columns(conn, "thread"):
+        conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN next_blob TO next_value")
     if "nameless" in _columns(conn, "thread"):
         tables.item.create(conn, checkfirst=True)
-        _add_column(conn, tables.thread.c.next_value, sa.Integer())
-        for table in (tables.checkpoint, tables.write):
-            _add_column(conn, table.c.refs, Body)
+        for name in ("checkpoint", "write"):
+            if "refs" not in _columns(conn, name):
+                kind = Body.compile(dialect=conn.dialect)
+                conn.exec_driver_sql(f"ALTER TABLE compaction_{name} ADD COLUMN refs {kind}")
         for row in conn.execute(_THREADS).all():
             codec = _codec(row, keys)
             conn.execute(sa.delete(tables.item).where(tables.item.c.thread == row.id))
             for some in chunks(list(_items(conn, row.id, codec))):
                 conn.execute(sa.insert(tables.item), list(some))
             _add_references(conn, row.id, codec)
-        conn.execute(sa.update(tables.thread).values(next_value=sa.literal_column("next_blob")))
-        _drop_column(conn, "thread", "nameless")
+        conn.exec_driver_sql("ALTER TABLE compaction_thread DROP COLUMN nameless")
     for name in ("message", "block", "hash", "blob"):
         conn.exec_driver_sql(f"DROP TABLE IF EXISTS compaction_{name}")
-    if "next_blob" in _columns(conn, "thread"):
-        _drop_column(conn, "thread", "next_blob")
 
 
 STEPS: Mapping[int, Callable[[sa.Connection, Keyring | None], None]] = {2: _from_2_to_3}
@@ -52,17 +55,6 @@ STEPS: Mapping[int, Callable[[sa.Connection, Keyring | None], None]] = {2: _from
 
 def _columns(conn: sa.Connection, table: str) -> set[str]:
     return {one["name"] for one in sa.inspect(conn).get_columns(f"compaction_{table}")}
-
-
-def _add_column(conn: sa.Connection, column: sa.Column[Any], kind: sa.types.TypeEngine[Any]) -> None:
-    if column.name not in _columns(conn, column.table.name.removeprefix("compaction_")):
-        conn.exec_driver_sql(
-            f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind.compile(dialect=conn.dialect)}"
-        )
-
-
-def _drop_column(conn: sa.Connection, table: str, column: str) -> None:
-    conn.exec_driver_sql(f"ALTER TABLE compaction_{table} DROP COLUMN {column}")
 
 
 def _codec(row: sa.Row[*tuple[Any, ...]], keys: Keyring | None) -> RowCodec:

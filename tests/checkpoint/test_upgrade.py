@@ -22,6 +22,7 @@ from langgraph_compaction.checkpoint.db.urls import sync_url
 from langgraph_compaction.checkpoint.errors import KeyringError
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import difference
 from tests.checkpoint.contract.steps import Steps, where
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import talk
 
 KEYS = {"plain": None, "encrypted": Keyring({"kept": bytes(32)}, current="kept")}
@@ -130,27 +131,74 @@ def test_an_encrypted_database_is_not_upgraded_without_its_keys(empty_url: str) 
         assert saver.get_tuple(where("long")) is not None
 
 
-@pytest.mark.parametrize("after", ["_add_references", "_drop_column"])
-def test_an_upgrade_that_was_interrupted_is_finished(
-    empty_url: str, after: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "after", ["RENAME COLUMN", "ADD COLUMN", "INSERT INTO compaction_item", "DROP COLUMN", "DROP TABLE"]
+)
+def test_an_upgrade_that_was_interrupted_is_finished(empty_url: str, after: str) -> None:
     """MariaDB commits before each change of a table, so the second try finds what the first has done."""
-    database = kept()["plain"]
-    write_old(empty_url, database)
-    real: Callable[..., Any] = getattr(upgrade, after)
+    texts = [""]
 
-    def interrupted(*args: Any) -> None:
-        real(*args)
-        raise KeyboardInterrupt
+    def interrupt(_conn: object, _cursor: object, text: str, *_: object) -> None:
+        texts.append(text)
+        if after in texts[-2]:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(upgrade, after, interrupted)
-    with SQLAlchemySaver.from_url(empty_url) as saver, pytest.raises(KeyboardInterrupt):
+    write_old(empty_url, kept()["plain"])
+    with (
+        SQLAlchemySaver.from_url(empty_url) as saver,
+        listening(saver.database.engine, "before_cursor_execute", interrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         saver.setup()
-    monkeypatch.undo()
     with SQLAlchemySaver.from_url(empty_url) as saver:
         saver.setup()
         assert [saver.get_tuple(where(name)) is not None for name in ("long", "asks", "runs")] == [True] * 3
         assert len(list(saver.list(where("runs")))) == 3
+
+
+OLD_WRITE = "UPDATE compaction_thread SET next_blob = next_blob + 1"
+"""What each transaction of version 2 names."""
+IMPATIENT = {
+    "sqlite": {"timeout": 0},
+    "postgresql": {"options": "-c lock_timeout=1"},
+    "mysql": {"init_command": "SET lock_wait_timeout = 1"},
+}
+
+
+def test_nothing_is_written_by_the_version_before_from_when_an_upgrade_begins(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that were not stopped get an error: a thread that is already copied gets no more messages."""
+    write_old(empty_url, kept()["plain"])
+    url = sync_url(empty_url)
+    old = sa.create_engine(url, connect_args=IMPATIENT[url.get_backend_name()], poolclass=sa.NullPool)
+    real: Callable[..., Any] = upgrade._add_references
+
+    def meanwhile(*args: Any) -> None:
+        with pytest.raises(sa.exc.DBAPIError), old.begin() as conn:
+            conn.exec_driver_sql(OLD_WRITE)
+        real(*args)
+
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        monkeypatch.setattr(upgrade, "_add_references", meanwhile)
+        saver.setup()
+        with pytest.raises(sa.exc.DBAPIError), old.begin() as conn:
+            conn.exec_driver_sql(OLD_WRITE)
+
+
+def test_a_process_learns_that_the_tables_were_upgraded(empty_url: str) -> None:
+    """One that was running then says what to do, from its next call on."""
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        saver.setup()
+        steps = Steps(saver, "t")
+        steps.put({"messages": talk(2)})
+        with saver.database.write() as conn:
+            conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN stamp TO stamp_4")
+            conn.execute(sa.update(tables.schema).values(version=4))
+        with pytest.raises(SchemaError, match="update langgraph-compaction"):
+            steps.put({"messages": talk(3)}, on=where("t"))
+        with pytest.raises(SchemaError, match="update langgraph-compaction"):
+            saver.get_tuple(where("t"))
 
 
 def test_tables_of_a_version_that_is_not_known_are_refused(tmp_path: Path) -> None:
