@@ -94,10 +94,11 @@ REFUSALS: dict[str, tuple[str, Callable[[], Exception]]] = {
         "postgresql",
         lambda: psycopg.errors.SerializationFailure("could not serialize access due to concurrent update"),
     ),
-    "deadlock, mariadb": (
-        "mariadb",
-        lambda: pymysql.OperationalError(1213, "Deadlock found"),
+    "not promoted yet, postgresql": (
+        "postgresql",
+        lambda: psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"),
     ),
+    "deadlock, mariadb": ("mariadb", lambda: pymysql.OperationalError(1213, "Deadlock found")),
     "lock wait, mariadb": ("mariadb", lambda: pymysql.OperationalError(1205, "Lock wait timeout exceeded")),
     "changed, mariadb": (
         "mariadb",
