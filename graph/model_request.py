@@ -14,10 +14,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
-from langgraph_compaction.nodes.providers.bindings import core
-from langgraph_compaction.nodes.providers.prompt_cache import is_claude
 from langgraph_compaction.nodes.runtime.dependencies import Model, with_tools
 from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.summary.bindings import core
+from langgraph_compaction.nodes.summary.prompt_cache import is_claude
 
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]

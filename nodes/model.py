@@ -19,7 +19,6 @@ from .conversation.tokens import total
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
-from .providers.prompt_cache import with_cache_markers
 from .runtime.archive_quotation import quoted_archive
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
@@ -30,6 +29,7 @@ from .selection.breaker import with_cooldown
 from .selection.compaction_marker import remove_marker
 from .state import Breaker
 from .summarize import summarize
+from .summary.prompt_cache import with_cache_markers
 
 
 def model(context: NodeContext) -> Effects[Update]:

@@ -29,9 +29,9 @@ from ..conversation.tokens import (
 from ..conversation.window_and_reserve import Sizes, sizes_of
 from ..errors import SettingsError, UnknownWindowError
 from ..events import log
-from ..providers.bindings import core, with_bindings
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named
 from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
+from ..summary.bindings import core, with_bindings
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information import KeyInformation, check_known

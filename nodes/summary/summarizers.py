@@ -16,8 +16,8 @@ from ..digest.digest import digest
 from ..errors import SettingsError
 from ..gate.reply_checks import Reply
 from ..providers.finish_reasons import finish_reason
-from ..providers.prompt_cache import with_cache_markers
 from ..text.quoting import one_line, quoted
+from .prompt_cache import with_cache_markers
 
 TAGS = ["nostream", "compaction"]
 NAMED_CHARS = 120

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.providers.prompt_cache import with_cache_markers
+from langgraph_compaction.nodes.summary.prompt_cache import with_cache_markers
 from tests.fakes import claude, gpt
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.harness import Drive, ledger
