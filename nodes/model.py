@@ -115,8 +115,8 @@ def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Upd
     if context.compaction.get("draft"):  # another run is compacting this thread
         compaction |= {"step": "tools"} if answer.tool_calls else {"step": "end", "route": "end"}
         return {"messages": [answer], "compaction": compaction}
-    usage: Usage | None = compaction["usage"]
-    size = usage["tokens"] if usage else context.size + context.meter.scaled(total(context.counter, render([answer])))
+    usage: Usage = compaction["usage"]
+    size = usage["tokens"] or context.size + context.meter.scaled(total(context.counter, render([answer])))
     now = context.after(compaction)
     if answer.tool_calls:
         compaction["step"] = "tools"
@@ -155,29 +155,29 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
 
 
 def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, Any]:
-    """Return the usage that the provider reported, from which later sizes are taken, and its ratio to our count.
+    """Return the size of the request, from which later sizes are taken, and the ratio of reported usage to our count.
 
     A usage that cannot be that of this request is not used; the request is then measured by our count alone.
     `extra` is the number of tokens that this request alone had, by our count; they are not part of later sizes.
     """
     reported, counted = answer.usage_metadata, context.measured.counted + extra
     window = max(context.sizes.window, context.facts.window or 0)
-    if not reported or not is_plausible(reported, counted, window):
-        return {"usage": None}
-    sent, written = reported["input_tokens"] - context.meter.scaled(extra), reported["output_tokens"]
-    thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
-    said = written - thought if thought <= written else written  # some servers count reasoning beside the output
-    added = said if render([answer]) else 0  # reasoning alone is not resent
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
         before=context.measured.outline,
-        tokens=sent + added,
+        tokens=None,
         model=context.facts.name,
         epoch=context.epoch,
         fixed=context.meter.overhead,
         counted=Counted(counter=context.counter.name, tokens=context.measured.counted),
     )
+    if not reported or not is_plausible(reported, counted, window):
+        return {"usage": usage}
+    sent, written = reported["input_tokens"] - context.meter.scaled(extra), reported["output_tokens"]
+    thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
+    said = written - thought if thought <= written else written  # some servers count reasoning beside the output
+    usage["tokens"] = sent + (said if render([answer]) else 0)  # reasoning alone is not resent
     scale = calibration_factor(reported["input_tokens"], counted)
     return {"usage": usage, **_calibrated(context, scale), **_judged(context, sent)}
 

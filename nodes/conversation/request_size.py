@@ -15,7 +15,7 @@ from .transcript import Transcript
 
 
 class Counted(TypedDict):
-    """Our own count of a request whose usage was reported, from which the count of a later request continues."""
+    """Our own count of a request that was answered, from which the count of a later request continues."""
 
     counter: str
     """Name of the counter."""
@@ -24,7 +24,7 @@ class Counted(TypedDict):
 
 
 class Usage(TypedDict):
-    """The usage that the provider reported for the last answer: the size of the conversation up to it.
+    """The size of the conversation up to the last answer, as the provider reported and as we counted it.
 
     It is used to measure later requests as long as nothing before the answer changes.
     """
@@ -33,8 +33,8 @@ class Usage(TypedDict):
     fingerprint: str
     before: str
     """Outline of the messages before the answer."""
-    tokens: int
-    """Input and output tokens as the provider reported them, without reasoning tokens."""
+    tokens: int | None
+    """Input and output tokens as the provider reported them, without reasoning tokens; `None` if it reported none."""
     model: str
     epoch: int
     fixed: int
@@ -67,20 +67,19 @@ def size_of(
         backwards = range(len(messages) - 1, -1, -1)
         at = next((index for index in backwards if messages[index].id == usage["message_id"]), at)
     before, outline = outlines(messages, at)
-    if (
-        usage is None
-        or at == len(messages)
-        or not _holds(usage, messages[at], (model, epoch, meter.overhead, before))
-    ):
-        counted = meter.overhead + total(meter.counter, render(messages))
+    now = (model, epoch, meter.overhead, before)
+    usage = usage if usage and at < len(messages) and _holds(usage, messages[at], now) else None
+    since, count = Transcript(messages[at:]), meter.counter
+    held = usage.get("counted") if usage else None
+    if held and held["counter"] == count.name and not since.orphans:
+        counted = held["tokens"] + total(count, render(since.messages))
+    else:
+        counted = meter.overhead + total(count, render(messages))
+    if usage is None or usage["tokens"] is None:
         return RequestSize(meter.scaled(counted), counted, outline)
-    since, held, count = messages[at:], usage.get("counted"), meter.counter
-    view = Transcript(since)
-    waiting = [stand_in for block in view.blocks for stand_in in placeholder_results(since, block)]
-    tokens = usage["tokens"] + meter.scaled(total(count, [*since[1:], *waiting]))
-    if held and held["counter"] == count.name and not view.orphans:
-        return RequestSize(tokens, held["tokens"] + total(count, render(since)), outline)
-    return RequestSize(tokens, meter.overhead + total(count, render(messages)), outline)
+    waiting = [stand_in for block in since.blocks for stand_in in placeholder_results(since.messages, block)]
+    later = total(count, [*since.messages[1:], *waiting])
+    return RequestSize(usage["tokens"] + meter.scaled(later), counted, outline)
 
 
 def _holds(usage: Usage, answer: AnyMessage, now: tuple[str, int, int, str]) -> bool:

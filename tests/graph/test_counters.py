@@ -24,6 +24,37 @@ async def test_the_applications_counter_decides_when_it_is_compacted(
     assert [row.counter for row in ledger(graph)] == ([counter.name] if compacted else [])
 
 
+class _Recording:
+    """A counter that remembers which messages it was asked to count."""
+
+    name = "recording"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def text(self, text: str) -> int:
+        return len(text)
+
+    def message(self, message: AnyMessage) -> int:
+        self.asked.append(message.text)
+        return len(message.text)
+
+    def head(self, text: str, tokens: int) -> str:
+        return text[:tokens]
+
+
+async def test_a_turn_counts_only_what_is_new_without_reported_usage(go: Drive) -> None:
+    """Everything up to the last answer was counted in the turns before, and the sum is that of all messages."""
+    counter = _Recording()
+    graph = agent(ScriptedModel(replies=["Noted."]), "digest", token_counter=counter, context_window=10_000)
+    for turn in range(3):
+        counter.asked.clear()
+        await go.invoke(graph, said(f"Message {turn}."))
+    assert set(counter.asked) == {"Noted.", "Message 2."}
+    before_the_answer = sum(len(message.text) for message in values(graph)["messages"][:-1])
+    assert values(graph)["compaction"]["usage"]["counted"]["tokens"] == before_the_answer
+
+
 class PanicException(BaseException):
     """What an extension in Rust raises when it panics; it is no `Exception`."""
 
