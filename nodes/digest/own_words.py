@@ -13,6 +13,7 @@ from math import fsum
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.patterns import Anchored, Pattern
+from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
@@ -99,10 +100,9 @@ def own_words(
     if not entries:
         return OwnWords()
     words, pairs = [_words(entry.value) for entry in entries], [word_pairs(entry.value) for entry in entries]
-    heard = _heard(old, beside)
+    heard, repeated = _heard(old, beside)
     times = {word: count + heard.get(word, 0) for word, count in Counter(chain.from_iterable(words)).items()}
     weights = {word: (_IN_NUMBER if any(map(str.isdigit, word)) else 1) / count for word, count in times.items()}
-    repeated = _pairs_heard(old, beside)
     news = {
         pair: _IN_PAIR / (count**2 + repeated[pair]) for pair, count in Counter(chain.from_iterable(pairs)).items()
     }
@@ -135,12 +135,19 @@ def place_of(sentence: Entry) -> tuple[int, int]:
 def _sentences(old: Sequence[AnyMessage], start: int) -> Iterator[Entry]:
     """Yield an entry for each sentence; its worth is 1, and less in the middle of a long message."""
     for index, message in enumerate(old):
-        sentences = own_sentences(message.text) if is_real_user(message) else ()
-        for place, sentence in enumerate(sentences):
-            is_edge = min(place, len(sentences) - 1 - place) < _EDGE
-            share = 1.0 if is_edge else (2 * _EDGE / len(sentences)) ** 0.5
-            key = f"{place}/{len(sentences)}"
-            yield Entry("Said", start + index, share, one_line(sentence, SENTENCE_CHARS), key=key)
+        count, lines = _lines(message.text) if is_real_user(message) else (0, ())
+        for place, line in lines:
+            is_edge = min(place, count - 1 - place) < _EDGE
+            share = 1.0 if is_edge else (2 * _EDGE / count) ** 0.5
+            yield Entry("Said", start + index, share, line, key=f"{place}/{count}")
+
+
+@cached_by_text
+def _lines(text: str) -> tuple[int, Sequence[tuple[int, str]]]:
+    """Return the number of a text's sentences, and the place and the line of each; of a repeated one the last."""
+    lines = [one_line(sentence, SENTENCE_CHARS) for sentence in own_sentences(text)]
+    last = {line: place for place, line in enumerate(lines)}
+    return len(lines), sorted((place, line) for line, place in last.items())
 
 
 def _first(entries: Sequence[Entry], answered: int) -> frozenset[int]:
@@ -177,22 +184,20 @@ def _numbers(text: str) -> frozenset[str]:
     return frozenset(token.casefold() for token in _TOKEN.findall(text) if any(map(str.isdigit, token)))
 
 
-def _heard(old: Sequence[AnyMessage], beside: Sequence[AnyMessage]) -> Mapping[str, float]:
-    """Return how often the assistant, tools, and users in `beside` said each word."""
-    heard = defaultdict[str, float](float)
-    for message in (*old, *beside):
-        if isinstance(message, AIMessage):
-            for sentence in own_sentences(message.text):
-                _add(heard, _words(sentence), _BY_ASSISTANT)
-            for call in message.tool_calls:
-                _add(heard, _words_of_long_text(str(call["args"])))
-        elif isinstance(message, ToolMessage):
-            for text in texts_of(message):
-                _add(heard, _words_of_long_text(text))
-    for message in filter(is_real_user, beside):
-        for sentence in own_sentences(message.text):
-            _add(heard, _words(sentence))
-    return heard
+def _heard(
+    old: Sequence[AnyMessage], beside: Sequence[AnyMessage]
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Return how often the assistant, tools, and users in `beside` said each word and each pair of words."""
+    words, pairs = defaultdict[str, float](float), defaultdict[str, float](float)
+    answers, inputs = [one for one in (*old, *beside) if isinstance(one, AIMessage)], filter(is_real_user, beside)
+    for messages, weight in ((answers, _BY_ASSISTANT), (inputs, 1.0)):
+        for sentence, times in Counter(chain.from_iterable(own_sentences(one.text) for one in messages)).items():
+            _add(words, _words(sentence), weight * times)
+            _add(pairs, word_pairs(sentence), times)
+    results = (text for one in (*old, *beside) if isinstance(one, ToolMessage) for text in texts_of(one))
+    for text in chain((str(call["args"]) for one in answers for call in one.tool_calls), results):
+        _add(words, _words_of_long_text(text))
+    return words, pairs
 
 
 def _add(heard: defaultdict[str, float], words: Iterable[str], weight: float = 1.0) -> None:
@@ -202,9 +207,3 @@ def _add(heard: defaultdict[str, float], words: Iterable[str], weight: float = 1
 
 def _words_of_long_text(text: str) -> frozenset[str]:
     return rare_words_of_long_text(text) | _numbers(text)
-
-
-def _pairs_heard(old: Sequence[AnyMessage], beside: Sequence[AnyMessage]) -> Counter[tuple[str, str]]:
-    """Return how often the assistant, and users in `beside`, said each pair of words."""
-    spoken = [*(one for one in (*old, *beside) if isinstance(one, AIMessage)), *filter(is_real_user, beside)]
-    return Counter(pair for one in spoken for sentence in own_sentences(one.text) for pair in word_pairs(sentence))

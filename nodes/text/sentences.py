@@ -76,7 +76,6 @@ def is_unspaced(word: str) -> bool:
     return "\u0e00" <= word[0] <= "\u0eff" or "\u3040" <= word[0] <= "\u9fff"
 
 
-def word_pairs(text: str) -> frozenset[tuple[str, str]]:
-    """Return the pairs of adjacent words of a sentence."""
-    said = _WORD.findall(text.casefold())
-    return frozenset(pairwise(said))
+def word_pairs(text: str) -> frozenset[str]:
+    """Return the pairs of adjacent words of a sentence, each as a text: the garbage collector visits every tuple."""
+    return frozenset(map(" ".join, pairwise(_WORD.findall(text.casefold()))))
