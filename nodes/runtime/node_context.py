@@ -233,8 +233,18 @@ class NodeContext:
         is_newest = isinstance(last, AIMessage) and last.id == self.conversation[-1].id  # no hidden command follows
         return [str(last.id)] if last and is_newest and self.compaction.get("route") == "end" else []
 
-    def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
-        """Return the sizes that a compaction at this level must reach if the request has `before` tokens."""
+    def demand(
+        self,
+        before: int,
+        level: Level,
+        key_information: Mapping[str, str] | None = None,
+        *,
+        reserves_words: bool = True,
+    ) -> Demand:
+        """Return the sizes that a compaction at this level must reach if the request has `before` tokens.
+
+        A choice that was made earlier needs no room reserved for the user's own words: they take what is left.
+        """
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
@@ -246,7 +256,7 @@ class NodeContext:
             key_information=key_information,
             answered=self.compaction.get("route") == "end",
             extracted=level.is_deterministic,
-            words=0 if level.hides else self._words,
+            words=self._words if reserves_words and not level.hides else 0,
             left_out=self.breaker.get("failed", ()),
         )
 

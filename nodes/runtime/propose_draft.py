@@ -76,7 +76,8 @@ def choose_messages(
 
 def _proposal(context: NodeContext, level: Level, before: int, prepared: Choice | None) -> Effects[Proposal]:
     """Choose the messages to remove; collect key information only if the choice needs a summary that carries it."""
-    choosing = Choosing(context.call, context.messages, level, partial(context.demand, before, level), prepared)
+    demanded = partial(context.demand, before, level, reserves_words=prepared is None)
+    choosing = Choosing(context.call, context.messages, level, demanded, prepared)
     first = choosing.bare()
     if not choosing.wants_key_information(first):
         return first

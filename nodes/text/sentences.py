@@ -64,7 +64,7 @@ def rare_words_of_long_text(text: str) -> frozenset[str]:
     """Return the same as `rare_words`, without keeping the text in memory."""
     found = set[str]()
     for word in map(str.casefold, _WORD.findall(text)):
-        if is_unspaced(word):
+        if not word.isascii() and is_unspaced(word):
             found.update(word[at : at + 2] for at in range(len(word) - 1))
         elif len(word) >= _SHORTEST - (not word.isascii()) and word not in _COMMON:
             found.add(word[:_STEM])
