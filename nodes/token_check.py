@@ -102,6 +102,8 @@ def _decided(context: NodeContext, had: View | None, request: dict[str, Any] | N
     if refused is None:
         context = with_room_for_pins(context, new)
     common = _common(context)
+    if refused is not None:  # the pins of this input are looked at when the next one comes
+        common.pop("checked", None)
     context = context.after(common)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state

@@ -50,6 +50,7 @@ INPUTS: dict[str, list[list[AnyMessage]]] = {
         [SystemMessage(filler(600, "y"), id="t"), HumanMessage("and now?")],
     ],
     "a system message beside pins": [[pinned(450, "p")], [SystemMessage(filler(400), id="s"), HumanMessage("and?")]],
+    "a system message and a pin, both too long": [[pinned(1_500, "p"), SYSTEM, HumanMessage("and now?")]],
     "many system messages": [[*[SystemMessage(filler(80), id=f"s{n}") for n in range(30)], HumanMessage("and?")]],
     "a system message that leaves no room for the summary of a step": [
         [SystemMessage(filler(940), id="s"), *interrupted_step()]
