@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.settings import chosen
-from langgraph_compaction.nodes.config.triggers import Count, ReserveTokens
+from langgraph_compaction.nodes.config.triggers import Count
 from langgraph_compaction.nodes.selection.strategies.recent_rounds import recent_messages
 from langgraph_compaction.nodes.selection.strategies.recent_tokens import recent_tokens
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
@@ -70,9 +70,9 @@ def with_sizes(
     if len(keep) > 1:
         raise SettingsError(f"keep takes one size, not {list(keep)!r}")
     if trigger:
-        if said := sorted(chosen(settings).keys() & {"trigger_ratio", "triggers"}):
+        if said := sorted(chosen(settings).keys() & {"trigger_ratio", "trigger_tokens", "triggers"}):
             raise SettingsError(f"trigger= and settings.{said[0]} set the same: give one of them")
-        changed |= _triggers(settings, trigger, window)
+        changed |= _triggers(settings, trigger)
     policy = settings.policy
     if keep:
         if policy.strategies != type(policy)().strategies:
@@ -94,18 +94,15 @@ def kept_by(keep: Sequence[ContextSize], window: int) -> dict[str, Strategy]:
     return found
 
 
-def _triggers(settings: CompactionSettings, sizes: Sequence[ContextSize], window: int) -> dict[str, Any]:
+def _triggers(settings: CompactionSettings, sizes: Sequence[ContextSize]) -> dict[str, Any]:
     shares = [value for kind, value in sizes if kind == "fraction"]
     tokens = [int(value) for kind, value in sizes if kind == "tokens"]
     counts = [int(value) for kind, value in sizes if kind == "messages"]
     changed: dict[str, Any] = {
         "trigger_ratio": min(shares, default=None),
-        "triggers": (
-            *(ReserveTokens(tokens=max(0, window - most), operator=">=") for most in tokens),
-            *(Count(unit="events", limit=most) for most in counts),
-        ),
+        "trigger_tokens": min(tokens, default=None),
+        "triggers": tuple(Count(unit="events", limit=most) for most in counts),
     }
-    lowest = min([*shares, *(most / window for most in tokens)], default=None)
-    if lowest is not None:
-        changed["target_ratio"] = max(LEAST_AIM, min(settings.target_ratio, lowest * AIM))
+    if shares:
+        changed["target_ratio"] = max(LEAST_AIM, min(settings.target_ratio, min(shares) * AIM))
     return changed

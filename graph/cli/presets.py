@@ -23,6 +23,7 @@ from langgraph_compaction.nodes.config.triggers import (
     ReserveTokens,
     Trigger,
     UsedRatio,
+    UsedTokens,
 )
 from langgraph_compaction.nodes.errors import UnknownWindowError
 from langgraph_compaction.nodes.runtime.dependencies import told_window
@@ -161,15 +162,17 @@ def triggers_of(settings: CompactionSettings) -> list[str]:
     return [in_words(trigger) for trigger in (*settings.token_triggers, *counted)]
 
 
-def in_words(trigger: Trigger) -> str:
+def in_words(trigger: Trigger | UsedTokens) -> str:
     """Return one trigger in a few words."""
     match trigger:
         case UsedRatio():
             return f"{'over ' if trigger.operator == '>' else ''}{trigger.ratio:.0%} used"
         case RemainingRatio():
             return f"{'under ' if trigger.operator == '<' else ''}{trigger.ratio:.0%} left"
-        case ReserveTokens():
-            return f"{'under ' if trigger.operator == '>' else ''}{trigger.tokens:,} tokens left"
+        case ReserveTokens() | UsedTokens():
+            left = isinstance(trigger, ReserveTokens)
+            under = isinstance(trigger, ReserveTokens) and trigger.operator == ">"
+            return f"{'under ' if under else ''}{trigger.tokens:,} tokens {'left' if left else 'used'}"
         case Count():
             counted = f"{'over ' if trigger.operator == '>' else ''}{trigger.limit:,} {plain(trigger.unit)}"
             return counted + (", summarizes all" if trigger.full else "")

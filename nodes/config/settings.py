@@ -23,7 +23,7 @@ from .policies import (
     policy_with,
 )
 from .prompts import PROMPTS, Language
-from .triggers import TokenTrigger, Trigger, UsedRatio
+from .triggers import TokenTrigger, Trigger, UsedRatio, UsedTokens
 
 ALIASES: Mapping[str, str] = {"max_context_tokens": "context_window"}
 """Other names of settings, from the documents."""
@@ -58,6 +58,10 @@ class CompactionSettings(Frozen):
     """A compaction starts when the request reaches this share of the window. `None`: only at a condition in
     `triggers`, or over the limit. If the model's `max_tokens` or `output_reserve` is more than 5 % of the window, it
     is a share of the limit."""
+
+    trigger_tokens: PositiveInt | None = Field(default=None, title="Trigger (tokens)")
+    """A compaction starts when the request reaches this number of tokens, if `trigger_ratio` has not started one
+    before: a large window is paid for long before it is full. `None`: the window alone decides."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Additional triggers")
     """Triggers in addition to `trigger_ratio`, of the kinds `used_ratio`, `remaining_ratio`, `reserve_tokens`,
@@ -154,9 +158,10 @@ class CompactionSettings(Frozen):
 
     @cached_property
     def token_triggers(self) -> tuple[TokenTrigger, ...]:
-        """Return the triggers that compare tokens, `trigger_ratio` first."""
+        """Return the triggers that compare tokens, `trigger_ratio` and `trigger_tokens` first."""
         first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)
-        return (*first, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
+        second = () if self.trigger_tokens is None else (UsedTokens(tokens=self.trigger_tokens),)
+        return (*first, *second, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
 
     @property
     def has_recall_tool(self) -> bool:

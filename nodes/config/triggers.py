@@ -39,6 +39,29 @@ class UsedRatio(Frozen):
         return self.compared_with(window) + (self.operator == ">")
 
 
+class UsedTokens(Frozen):
+    """Fires when the request has this number of tokens, whatever the window is: the setting `trigger_tokens`."""
+
+    kind: Literal["used_tokens"] = "used_tokens"
+    tokens: PositiveInt
+
+    def used(self, window: int) -> float:  # noqa: ARG002 - it depends on no window
+        """Return 0: the threshold is no share of the window."""
+        return 0.0
+
+    def compared_with(self, window: int) -> int:
+        """Return the number of tokens, at most those of the window."""
+        return min(self.tokens, window)
+
+    def threshold(self, window: int) -> int:
+        """Return the smallest request, in tokens, that fires the trigger."""
+        return self.compared_with(window)
+
+    def room(self, room: int) -> int:
+        """Return the tokens of messages of which the aim is a share, out of those that the window leaves."""
+        return min(self.tokens, room)
+
+
 class RemainingRatio(Frozen):
     """Fires when less than this share of the context window is free."""
 
@@ -126,7 +149,7 @@ Trigger = Annotated[
     UsedRatio | RemainingRatio | ReserveTokens | Count | Marker | Command | Own, Field(discriminator="kind")
 ]
 
-TokenTrigger = UsedRatio | RemainingRatio | ReserveTokens
+TokenTrigger = UsedRatio | UsedTokens | RemainingRatio | ReserveTokens
 
 
 def share(tokens: int, ratio: float) -> int:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ..config.settings import CompactionSettings
-from ..config.triggers import ReserveTokens, TokenTrigger, share
+from ..config.triggers import ReserveTokens, TokenTrigger, UsedTokens, share
 from ..errors import SettingsError
 
 MAX_RESERVE = 16_384
@@ -43,7 +43,7 @@ class Sizes:
     fixed: int
     """Tokens of the system prompt, the tool schemas and the system messages, which no compaction changes."""
     room: int
-    """Tokens left for the conversation: the limit minus the fixed part."""
+    """Tokens for the conversation: the limit minus the fixed part, or the trigger minus it with `trigger_tokens`."""
     base: int
     """The size that ratios in the settings refer to: the window, or the limit if `of_limit`."""
     trigger: int
@@ -79,7 +79,8 @@ def sizes_of(
 
     The trigger is its ratio of that base, but at least the fixed part plus a share of the room: the mean of the ratio
     and `target_ratio`, or `target_ratio` if the ratio is less. So the trigger rises with the ratio, and the
-    conversation has at least `target_ratio` of the room, however large the fixed part is.
+    conversation has at least `target_ratio` of the room, however large the fixed part is. Of a trigger by tokens, it
+    has at least that share of these tokens.
 
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
     less. Without a soft zone the trigger may equal the limit; without a token trigger it is the limit. If the
@@ -112,10 +113,13 @@ def sizes_of(
     trigger, raised = limit, False
     if first is not None:
         threshold, target = _threshold(first, window, base), settings.target_ratio
-        least = fixed + share(room, (max(first.used(window), target) + target) / 2)
+        usable = first.room(room) if isinstance(first, UsedTokens) else room
+        least = fixed + share(usable, (max(first.used(window), target) + target) / 2)
         raised = least > threshold
         zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.policy.soft_zone else 0
         trigger = min(max(threshold, least), limit - zone)
+    if isinstance(first, UsedTokens):
+        room = min(room, trigger - fixed)  # what stands beside the conversation is not to fill it
     if trigger <= aim:
         aim = fixed + share(trigger - fixed, settings.target_ratio)
     return Sizes(

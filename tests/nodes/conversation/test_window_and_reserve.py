@@ -117,6 +117,24 @@ def test_a_large_fixed_part_raises_the_trigger(fixed: int, trigger: int, aim: in
     assert (found.trigger, found.aim) == (trigger, aim)
 
 
+@pytest.mark.parametrize(
+    ("window", "fixed", "trigger", "aim"),
+    [
+        (1_000_000, 0, 100_000, 50_000),
+        (1_000_000, 40_000, 100_000, 70_000),
+        (1_000_000, 50_000, 100_000, 75_000),
+        (1_000_000, 90_000, 140_000, 115_000),  # so that the conversation has half of the tokens
+        (100_000, 0, 80_000, 50_000),  # the share of the window comes first
+    ],
+)
+def test_a_trigger_in_tokens_counts_beside_the_share(window: int, fixed: int, trigger: int, aim: int) -> None:
+    """A compaction starts at the smaller one, and leaves half of what is above the prompt."""
+    settings = CompactionSettings(output_reserve=0, trigger_tokens=100_000)
+    found = sizes_of(settings, window=window, fixed=fixed)
+    assert (found.trigger, found.aim) == (trigger, aim)
+    assert found.room == (trigger if window > 100_000 else window) - fixed
+
+
 @pytest.mark.parametrize("fixed", [0, 20_000, 60_000])
 def test_a_trigger_at_or_under_the_target_ratio_lowers_the_aim(fixed: int) -> None:
     """Half of the room is the conversation's all the same, and half of that remains after a compaction."""
