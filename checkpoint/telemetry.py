@@ -13,6 +13,8 @@ from typing import ParamSpec, TypeVar
 
 from langgraph.errors import GraphBubbleUp
 
+from .usage import Usage
+
 try:
     from opentelemetry import metrics, trace
 except ImportError:  # no extra `otel`: there is no package, or one in which another has left nothing to import
@@ -92,6 +94,18 @@ def annotate(attributes: Mapping[str, Value | None]) -> None:
     """Add attributes to the current span, without those that are `None`."""
     if trace is not None and _is_recording():
         trace.get_current_span().set_attributes({key: one for key, one in attributes.items() if one is not None})
+
+
+def annotate_usage(usage: Usage) -> None:
+    """Add the tokens of a model's call to the current span, by the names of OpenTelemetry's conventions."""
+    counts = {
+        "input_tokens": usage.input_tokens,
+        "cache_read.input_tokens": usage.cache_read_tokens,
+        "cache_creation.input_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning.output_tokens": usage.reasoning_tokens,
+    }
+    annotate({f"gen_ai.usage.{name}": count or None for name, count in counts.items()})
 
 
 def count_attempt(attributes: Attributes) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         load_settings,
         view,
     )
+    from langgraph_compaction.nodes.config.prices import Price
     from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
 
     from .build_dependencies import Extensions
@@ -61,6 +62,7 @@ __all__ = [
     "Memories",
     "MessageRefusedError",
     "OverLimitError",
+    "Price",
     "Progressive",
     "ProgressiveChart",
     "ProgressivePseudocode",
@@ -93,6 +95,7 @@ _OWN = {
     "CompactionThread": ".thread",
     "Extensions": ".build_dependencies",
     "OverLimitError": ".undo",
+    "Price": "langgraph_compaction.nodes.config.prices",
     "create_compacting_agent": ".builder",
     "create_compaction_graph": ".builder",
     "one_run_at_a_time": ".exclusive_runs",

@@ -14,6 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer
+from langgraph_compaction.nodes.config.prices import PRICES, Price
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
     Model,
@@ -44,6 +45,8 @@ class Extensions:
     """Functions of a conversation and of what is demanded, which choose the messages to remove."""
     triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
     """Functions of what was measured, which say whether a compaction starts."""
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    """What models cost, by the beginnings of their names, before the prices of the package (`PRICES`)."""
     key_information: KeyInformationArgument = None
     """Providers of text that each summary carries: functions by name, or objects such as `GitDiff(repository)`."""
 
@@ -96,6 +99,7 @@ def build_dependencies(
         accept_summary=given.get("accept_summary"),
         strategies=with_own(extensions.strategies),
         triggers=extensions.triggers,
+        prices={**PRICES, **extensions.prices},
         key_information=providers_of(extensions.key_information),
         counter=counter,
         now=time,

@@ -28,6 +28,7 @@ from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either
 from langgraph_compaction.nodes.state import conversation, messages_in_view, moved, pinned_ids
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
+from .bill import Bill
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import thread_of
@@ -106,6 +107,12 @@ class Compaction:
         parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
         title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
         return card(title, [*figures, *sizes, *standing], parts, row.summary or "")
+
+
+def bill_of(graph: Graph, config: RunnableConfig) -> Effects[Bill]:
+    """Return what the calls of a thread took."""
+    state = yield from state_of(graph, config)
+    return Bill.of(state.values, (yield from attempts(graph, config)))
 
 
 def attempts(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:

@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.runtime.effects import arun
 
+from .bill import Bill
 from .build_dependencies import naming
 from .builder import Graph
 from .history import (
@@ -22,6 +23,7 @@ from .history import (
     Diff,
     archived,
     attempts,
+    bill_of,
     changes_since,
     erased,
     erased_message,
@@ -74,6 +76,17 @@ class CompactionThread:
     async def ahistory(self) -> list[LedgerRow]:
         """`history`, asynchronously."""
         return await arun(attempts(self.graph, self._config))
+
+    def bill(self) -> Bill:
+        """Return what the thread's calls took so far, in tokens and dollars: the agent's own, and those of summaries.
+
+        The agent's own calls are those that led to the thread's state, those of summaries all in the ledger.
+        """
+        return run_sync(self.graph, "abill", bill_of(self.graph, self._config))
+
+    async def abill(self) -> Bill:
+        """`bill`, asynchronously."""
+        return await arun(bill_of(self.graph, self._config))
 
     def show(self, compaction_id: str) -> Compaction:
         """Return one attempt with its messages; raise `UnknownAttemptError` if the ledger does not have it."""

@@ -21,7 +21,7 @@ ContextWarningEvent when the request reaches 75 % of the window, and no trigger:
 """
 
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -121,7 +121,12 @@ class CompactionEvent:
     summary_calls: int = 0
     """Calls of the summarizer, failed ones included."""
     summary_input_tokens: int = 0
+    summary_cache_read_tokens: int = 0
+    summary_cache_write_tokens: int = 0
     summary_output_tokens: int = 0
+    summary_reasoning_tokens: int = 0
+    summary_cost: float | None = None
+    """Dollars; `None` if the usage or the price of a call is not known."""
     detail: str = ""
     """What the reason is about, such as an error's text, redacted as in the ledger and cut to 500 characters."""
 
@@ -218,16 +223,6 @@ Event = (
     | PreparationEvent
     | ReleaseEvent
 )
-
-
-def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
-    """Return the costs of an attempt's summary as fields of `CompactionEvent`."""
-    costs = {
-        "summary_calls": "calls",
-        "summary_input_tokens": "input_tokens",
-        "summary_output_tokens": "output_tokens",
-    }
-    return {name: draft.get(key) or 0 for name, key in costs.items()}
 
 
 def saved_ratio(original: int, new: int) -> float:

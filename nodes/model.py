@@ -6,6 +6,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
+from langgraph_compaction.checkpoint.telemetry import annotate_usage
 
 from .ahead.prepare import prepare_if_due
 from .compaction_request import NO_REQUEST
@@ -20,6 +21,7 @@ from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.archive_quotation import quoted_archive
+from .runtime.bill import billed, usage_of_answer
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
@@ -108,6 +110,8 @@ def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Upd
     answer, marked = _heard(context, given)
     compaction: dict[str, Any] = {"trigger": "", "calls": context.compaction.get("calls", 0) + 1}
     compaction |= _measured(context, answer, extra)
+    compaction["bill"] = billed(context, [answer])
+    annotate_usage(usage_of_answer(context, answer))
     if marked and not answer.tool_calls and not render([answer]):
         return (yield from _marker_alone(context, given, compaction, marked))
     if marked:

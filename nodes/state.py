@@ -108,9 +108,8 @@ class Draft(TypedDict):
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[Counts]
     seen: NotRequired[dict[str, Any]]
-    calls: NotRequired[int]
-    input_tokens: NotRequired[int]
-    output_tokens: NotRequired[int]
+    usage: NotRequired[dict[str, Any]]
+    """What the summary took, as `Usage.named` returns it."""
     model: NotRequired[str | None]
 
 
@@ -136,6 +135,8 @@ class CompactionChannel(TypedDict, total=False):
     """Number of inputs so far."""
     turns_at_commit: int
     """The value of `turns` at the last commit, or when a request or a count found nothing to compact."""
+    bill: dict[str, Any]
+    """What the agent's own calls of its model took so far, as `Usage.named` returns it."""
     in_vain: dict[str, int] | None
     """By unit (such as messages), the count at which its trigger found nothing to compact; cleared at a commit."""
     summarize_all: bool

@@ -47,8 +47,7 @@ def summarize(context: NodeContext) -> Effects[Update]:
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failed(draft, failure(error, "summarize"))
     draft["seconds_left"] = time.left()
-    draft["calls"], draft["model"] = written.calls, written.model
-    draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
+    draft["usage"], draft["model"] = written.usage.named(), written.model
     if written.finding is not None:
         return failed(draft, written.finding)
     body = written.body
@@ -184,9 +183,7 @@ def _known(context: NodeContext, key: AttemptKey, name: str) -> Effects[WrittenS
     return WrittenSummary(
         body=found.text,
         listed=split_list(found.listed)[1],
-        calls=found.calls,
-        input_tokens=found.input_tokens,
-        output_tokens=found.output_tokens,
+        usage=found.usage,
         model=found.model,
     )
 
@@ -196,9 +193,7 @@ def _record(name: str, written: WrittenSummary) -> SummaryRecord:
         input_digest=name,
         text=written.body,
         model=written.model,
-        input_tokens=written.input_tokens,
-        output_tokens=written.output_tokens,
-        calls=written.calls,
+        usage=written.usage,
         listed=written.listed.written(),
     )
 

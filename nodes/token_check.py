@@ -21,6 +21,7 @@ from .conversation.view import NO_VIEW, View
 from .errors import SettingsError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .runtime.admission import new_ids, with_room_for_pins
+from .runtime.bill import billed, new_answers
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
@@ -97,13 +98,13 @@ def _decided(context: NodeContext, had: View | None, request: dict[str, Any] | N
     """Return the update of a check, with the view if it is no longer that with which the check began, `had`."""
     if context.settings.require_confirmation and not context.saver:
         raise SettingsError(UNASKABLE)
-    new = new_ids(context)
+    new, calls = new_ids(context), new_answers(context)
     refused = refused_system(context, new)
     if refused is None:
         context = with_room_for_pins(context, new)
-    common = _common(context)
-    if refused is not None:  # the pins of this input are looked at when the next one comes
-        common.pop("checked", None)
+    common = _common(context) | ({"bill": billed(context, calls)} if calls else {})
+    if refused is not None:  # the pins and answers of this input are looked at when the next one comes
+        common = {name: value for name, value in common.items() if name not in ("checked", "bill")}
     context = context.after(common)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state

@@ -46,6 +46,7 @@ ROOMS = (
     "checkpoint.text_cache",
     "checkpoint.errors",
     "checkpoint.extras",
+    "checkpoint.usage",
     "checkpoint.telemetry",
     "checkpoint.db",
     "checkpoint.messages",

@@ -1,11 +1,13 @@
 """One attempt at a compaction: its key, its outcome, its paid summary and its ledger row."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+
+from ..usage import Usage
 
 COMMITTED = frozenset({"committed", "degraded_deterministic"})
 """The verdicts of attempts that changed the conversation."""
@@ -55,9 +57,8 @@ class Outcome:
     seen: dict[str, Any] | None = None
     summary: str | None = None
     model: str | None = None
-    summary_input_tokens: int | None = None
-    summary_output_tokens: int | None = None
-    summary_calls: int | None = None
+    usage: Usage | None = None
+    """What the calls of the summarizer took."""
     duration_s: float | None = None
 
 
@@ -68,9 +69,7 @@ class SummaryRecord:
     input_digest: str
     text: str
     model: str | None
-    input_tokens: int
-    output_tokens: int
-    calls: int
+    usage: Usage
     listed: str = ""
     """What the model listed next to the summary, as a text; empty for nothing."""
 
@@ -105,9 +104,14 @@ class LedgerRow:
     seen: dict[str, Any] | None
     summary: str | None
     model: str | None
-    summary_input_tokens: int | None
-    summary_output_tokens: int | None
     summary_calls: int | None
+    summary_input_tokens: int | None
+    summary_cache_read_tokens: int | None
+    summary_cache_write_tokens: int | None
+    summary_output_tokens: int | None
+    summary_reasoning_tokens: int | None
+    summary_cost: float | None
+    """Dollars; `None` if the usage or the price of a call is not known."""
     duration_s: float | None
     started_at: float
     ended_at: float | None
@@ -125,6 +129,11 @@ class LedgerRow:
         It stays true after an undo. The rows of failed attempts, undos and prepared summaries are not committed.
         """
         return self.verdict in COMMITTED
+
+    @property
+    def usage(self) -> Usage:
+        """What the calls of the summarizer took."""
+        return Usage.read(asdict(self), "summary_")
 
     @property
     def dropped(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from ..db.columns import printable
 from ..db.row_codec import expect_types, intact
 from ..db.thread_row import Thread
 from ..errors import UnknownAttemptError
+from ..usage import FREE
 from .attempt import AttemptKey, LedgerRow, Outcome
 
 _ledger = tables.ledger.c
@@ -89,7 +90,7 @@ def settle(conn: sa.Connection, thread: Thread, compaction_id: str, *, verdict: 
     """Write what became of a prepared summary. The cost of one that was used is in the row of the compaction."""
     values: dict[str, Any] = {"verdict": verdict, "reason": reason}
     if reason == SWAPPED:
-        values |= {"summary_calls": 0, "summary_input_tokens": 0, "summary_output_tokens": 0}
+        values |= FREE.named("summary_")
     same = sa.and_(_ledger.thread == thread.id, _ledger.compaction_id == compaction_id)
     conn.execute(sa.update(tables.ledger).where(same).values(values))
 
@@ -179,6 +180,9 @@ def _decode_content(thread: Thread, compaction_id: str, columns: Mapping[Any, An
 def _ending(outcome: Outcome) -> dict[str, Any]:
     known = {field: value for field, value in asdict(outcome).items() if value is not None}
     known["ended_at"] = known.pop("now")
+    if outcome.usage is not None:
+        del known["usage"]
+        known |= outcome.usage.named("summary_")
     if "seen" in known:
         known["seen"] = json.dumps(known["seen"])
     return known

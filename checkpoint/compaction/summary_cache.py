@@ -4,6 +4,7 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.thread_row import Thread
+from ..usage import Usage
 from .attempt import AttemptKey, SummaryRecord
 
 _LISTED = "\x1e"
@@ -25,9 +26,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
             input_digest=lookup,
             text=thread.codec.encode(row_name(compaction_id, lookup), text.encode("utf-8", "surrogatepass")),
             model=record.model,
-            input_tokens=record.input_tokens,
-            output_tokens=record.output_tokens,
-            calls=record.calls,
+            **record.usage.named(),
         )
     )
 
@@ -56,8 +55,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
     body = bytes(row["text"])
     whole = thread.codec.decode(row_name(row["compaction_id"], lookup), body).decode("utf-8", "surrogatepass")
     text, _, listed = whole.rpartition(_LISTED) if _LISTED in whole else (whole, "", "")
-    usage = row["model"], row["input_tokens"], row["output_tokens"], row["calls"]
-    return SummaryRecord(input_digest, text, *usage, listed=listed)
+    return SummaryRecord(input_digest, text, row["model"], Usage.read(row), listed=listed)
 
 
 def row_name(compaction_id: str, input_digest: str) -> str:

@@ -10,7 +10,7 @@ from . import tables, upgrade
 from .row_codec import Keyring
 from .statements import insert_if_absent
 
-VERSION = 3
+VERSION = 4
 """Version of the tables that this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"

@@ -50,6 +50,12 @@ def _table(
     )
 
 
+def _usage_columns(prefix: str = "") -> list[Column[Any]]:
+    """Return the columns that version 4 added; NULL in rows that were written before."""
+    counts = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    return [*(Column(prefix + name, Long) for name in counts), Column(f"{prefix}cost", Double)]
+
+
 schema = _table(
     "schema",
     Column("id", Integer, primary_key=True, autoincrement=False),
@@ -144,6 +150,7 @@ summary = _table(
     Column("input_tokens", Long, nullable=False),
     Column("output_tokens", Long, nullable=False),
     Column("calls", Integer, nullable=False),
+    *_usage_columns(),
 )
 
 ledger = _table(
@@ -174,6 +181,7 @@ ledger = _table(
     Column("summary_input_tokens", Long),
     Column("summary_output_tokens", Long),
     Column("summary_calls", Integer),
+    *_usage_columns("summary_"),
     Column("duration_s", Double),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),

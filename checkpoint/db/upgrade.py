@@ -35,9 +35,7 @@ def _from_2_to_3(conn: sa.Connection, keys: Keyring | None) -> None:
     if "nameless" in _columns(conn, "thread"):
         tables.item.create(conn, checkfirst=True)
         for name in ("checkpoint", "write"):
-            if "refs" not in _columns(conn, name):
-                kind = Body.compile(dialect=conn.dialect)
-                conn.exec_driver_sql(f"ALTER TABLE compaction_{name} ADD COLUMN refs {kind}")
+            _add_column(conn, name, "refs", Body)
         for row in conn.execute(_THREADS).all():
             codec = _codec(row, keys)
             conn.execute(sa.delete(tables.item).where(tables.item.c.thread == row.id))
@@ -49,12 +47,26 @@ def _from_2_to_3(conn: sa.Connection, keys: Keyring | None) -> None:
         conn.exec_driver_sql(f"DROP TABLE IF EXISTS compaction_{name}")
 
 
-STEPS: Mapping[int, Callable[[sa.Connection, Keyring | None], None]] = {2: _from_2_to_3}
+def _from_3_to_4(conn: sa.Connection, _: Keyring | None) -> None:
+    """Add what summaries took of the prompt cache and for reasoning, and what they cost."""
+    for table, prefix in (("ledger", "summary_"), ("summary", "")):
+        for name in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
+            _add_column(conn, table, prefix + name, sa.BigInteger())
+        _add_column(conn, table, f"{prefix}cost", sa.Double())
+
+
+STEPS: Mapping[int, Callable[[sa.Connection, Keyring | None], None]] = {2: _from_2_to_3, 3: _from_3_to_4}
 """By the version that it begins with."""
 
 
 def _columns(conn: sa.Connection, table: str) -> set[str]:
     return {one["name"] for one in sa.inspect(conn).get_columns(f"compaction_{table}")}
+
+
+def _add_column(conn: sa.Connection, table: str, name: str, kind: sa.types.TypeEngine[Any]) -> None:
+    if name not in _columns(conn, table):
+        told = kind.compile(dialect=conn.dialect)
+        conn.exec_driver_sql(f"ALTER TABLE compaction_{table} ADD COLUMN {name} {told}")
 
 
 def _codec(row: sa.Row[*tuple[Any, ...]], keys: Keyring | None) -> RowCodec:

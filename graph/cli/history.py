@@ -6,14 +6,14 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from .options import SHORT_ID, AsJson, Db, Thread, open_existing
-from .output import cells, format_time, make_table, print_json, print_table
+from .output import cells, dollars, format_time, make_table, print_json, print_table
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     """List the attempts at a compaction of a thread, the oldest first.
 
     The column for the summary shows the tokens of the requests to the summarizer and of its replies, as the model
-    reported them.
+    reported them, and the last one what they cost, if the model's price is known.
     """
     with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
@@ -21,7 +21,7 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
         print_json(map(asdict, rows))
         return
     left = ("#", "id", "begun", "trigger", "strategy", "verdict", "reason")
-    table = make_table(left=left, right=("before", "after", "summary\nin/out"))
+    table = make_table(left=left, right=("before", "after", "summary\nin/out", "cost"))
     for number, row in enumerate(rows, 1):
         undone = (
             " ".join(name[:SHORT_ID] for name in row.detail.split(", "))
@@ -31,6 +31,7 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
         table.add_row(
             *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at), row.trigger, row.strategy),
             *cells(row.verdict or "open", row.reason or undone, row.tokens_before, row.tokens_after, _spent(row)),
+            dollars(row.summary_cost),
         )
     print_table(table, "It was never compacted.")
 

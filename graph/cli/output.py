@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langgraph_compaction.checkpoint.messages.message_codec import handle
+from langgraph_compaction.checkpoint.usage import Usage
 from langgraph_compaction.nodes.conversation.tokens import joined_texts
 
 from ..control_characters import in_line, json_line, visible
@@ -51,6 +52,19 @@ def words(text: str, style: str = "") -> Text:
 def cells(*values: object) -> list[Text]:
     """Return the cells of a row: empty for None, integers with thousands separators, and text on one line."""
     return [Text("" if one is None else f"{one:,}" if isinstance(one, int) else in_line(str(one))) for one in values]
+
+
+def dollars(cost: float | None) -> str:
+    """Return a cost with three digits, or more before the point; an empty text where it is not known, or nothing."""
+    return f"${cost:,.2f}" if cost and cost >= 1 else f"${cost:.3g}" if cost else ""
+
+
+def tokens_spent(usage: Usage) -> str:
+    """Return the tokens of calls, in and out; an empty text if none were reported."""
+    if not usage.input_tokens and not usage.output_tokens:
+        return ""
+    cached = f", {usage.cache_read_tokens:,} cached" if usage.cache_read_tokens else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
 
 
 def complain(text: str) -> None:

@@ -35,7 +35,17 @@ from .options import (
     settings_of,
     window_tokens,
 )
-from .output import Output, format_time, message_data, print_json, print_line, print_messages, words
+from .output import (
+    Output,
+    dollars,
+    format_time,
+    message_data,
+    print_json,
+    print_line,
+    print_messages,
+    tokens_spent,
+    words,
+)
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -93,6 +103,8 @@ def _headline(row: LedgerRow) -> str:
     is_digest = row.strategy.endswith("+digest")  # for which nobody is called
     times = "call" if row.summary_calls == 1 else "calls"
     calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls and not is_digest else ""
+    spent = ", ".join(filter(None, (tokens_spent(row.usage), dollars(row.summary_cost))))
+    calls += f" ({spent})" if calls and spent else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
     strategy = f"{row.strategy}, " if row.strategy else ""  # a refused or declined attempt has none
     return (

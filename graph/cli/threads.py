@@ -10,13 +10,14 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from rich.filesize import decimal
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.nodes import SettingsError
 
+from ..bill import Bill
 from .options import AsJson, Db, Metadata, Prefix, find_threads, open_existing
-from .output import cells, format_time, make_table, print_json, print_table
+from .output import cells, dollars, format_time, make_table, print_json, print_table
 
 _UUID_CHARS = 36
 """Length of the ids that LangGraph's server gives to threads. Such an id is not wrapped, so that it can be copied."""
@@ -50,6 +51,16 @@ _SIZES: Columns = {
     "total": lambda row: decimal(row["total_bytes"]),
     "not shared": lambda row: "" if (size := row["unshared_message_bytes"]) is None else decimal(size),
 }
+_BILL: Columns = {
+    "thread": lambda row: row["thread_id"],
+    "calls": lambda row: row["agent"]["calls"],
+    "in": lambda row: row["agent"]["input_tokens"],
+    "cached": lambda row: row["agent"]["cache_read_tokens"],
+    "out": lambda row: row["agent"]["output_tokens"],
+    "cost": lambda row: dollars(row["agent"]["cost"]),
+    "summaries": lambda row: row["summaries"]["calls"],
+    "their cost": lambda row: dollars(row["summaries"]["cost"]),
+}
 _LEFT = {"thread", "last written", "checkpoint", "namespace", "source"}
 
 
@@ -63,6 +74,9 @@ def threads(
     metadata: Metadata = None,
     sizes: Annotated[
         bool, typer.Option("--sizes", help="Show the size of the stored data by kind, in bytes.")
+    ] = False,
+    bill: Annotated[
+        bool, typer.Option("--bill", help="Show the calls of the agent's model and for summaries, and their cost.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of checkpoints.")] = 20,
     as_json: AsJson = False,
@@ -79,6 +93,10 @@ def threads(
         if sizes:
             columns = _SIZES
             rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]
+        elif bill:
+            columns = _BILL
+            listed = [thread] if thread else [str(row["thread_id"]) for row in _threads(saver)]
+            rows = [_bill(saver, name) for name in listed]
         elif thread is not None:
             columns = _CHECKPOINTS
             rows = [_checkpoint(found) for found in saver.list({"configurable": {"thread_id": thread}}, limit=limit)]
@@ -122,6 +140,13 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         counted(tables.ledger, tables.ledger.c.trigger != PREPARING, ~is_undo).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
     return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
+
+
+def _bill(saver: SQLAlchemySaver, thread: str) -> dict[str, Any]:
+    found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    values = found.checkpoint["channel_values"] if found else {}
+    bill = Bill.of(values, CompactionRecords(saver.database).history(thread))
+    return {"thread_id": thread, **asdict(bill)}
 
 
 def _checkpoint(found: CheckpointTuple) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of
 
+from ..bill import Bill
 from .thread_data import CheckpointData, ThreadData
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
@@ -100,6 +101,8 @@ class Report(TypedDict):
     tokens: int
     """Tokens of the messages that the model sees now."""
     held: bool
+    bill: dict[str, dict[str, Any]]
+    """What the calls of the agent (`agent`) and for summaries (`summaries`) took, and their cost in dollars."""
     requests: list[Request]
     attempts: list[Attempt]
     messages: dict[int, Shown]
@@ -135,6 +138,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Re
         counters=sorted({row.counter for row in data.attempts} - {""}),
         tokens=ruler.tokens(data.line[-1].messages) if data.line else 0,
         held=bool(data.line and data.line[-1].compaction.get("held")),
+        bill=asdict(Bill.of({"compaction": data.line[-1].compaction if data.line else {}}, data.attempts)),
         requests=requests,
         attempts=[_attempt(data, row, requests, answered) for row in data.attempts],
         messages=shown,

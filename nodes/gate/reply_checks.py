@@ -12,7 +12,9 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from langgraph_compaction.checkpoint.patterns import Anchored, Pattern
+from langgraph_compaction.checkpoint.usage import Usage
 
+from ..config.prices import Price, usage_of
 from ..conversation.bound_history import REASONING_BLOCKS
 from ..providers.finish_reasons import Ending, ending_of
 from ..text.quoting import between_tags
@@ -58,10 +60,17 @@ class Reply:
     has_tool_calls: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
+    details: Mapping[str, Any] | None = None
+    """The `usage_metadata` of a message, which also tells the tokens of the prompt cache and of the reasoning."""
     model: str | None = None
     record: Mapping[str, Any] | None = None
     """The record of a digest, as `Digest.record`, from which the next digest continues; `None` if a model wrote the
     reply."""
+
+    def usage(self, prices: Mapping[str, Price] | None = None) -> Usage:
+        """Return what the call took; without prices or a known model, its cost is not known."""
+        counts = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        return usage_of(self.details or counts, (self.model,), prices or {})
 
 
 def summary_text(reply: Reply) -> str | Finding:

@@ -16,6 +16,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
+from ..config.prices import PRICES, Price
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
@@ -191,6 +192,8 @@ class Dependencies:
     """The application's check of a model's summary."""
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     """Selective strategies that the settings may name."""
+    prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
+    """What models cost, by the beginnings of their names."""
     triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
     """The application's own triggers, which the settings may name."""
     ephemeral: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from ..compaction_request import WISHES
+from ..config.prices import PRICES, Price
 from ..config.settings import CompactionSettings
 from ..config.summary_format import FORMATS, MessageFormat
 from ..conversation.clipping import clip_at_sentence_end
@@ -82,6 +83,8 @@ class Call:
     """Most tokens of a conversation that a summarizer is shown in one call; `None`: the models' windows decide."""
     accept_summary: AcceptSummary | None = None
     """The application's own check of a model's summary, in place of the check by shared words."""
+    prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
+    """What models cost, by the beginnings of their names."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
         """Return the message, redacted for summarizer, facts and ledger."""

@@ -6,9 +6,10 @@ from typing import Any
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Outcome
 from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
+from langgraph_compaction.checkpoint.usage import Usage
 
 from ..conversation.redaction import masked
-from ..events import CompactionEvent, cost_of, emit, log
+from ..events import CompactionEvent, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
 from ..state import FOCUS_CHARACTERS, Draft
@@ -16,7 +17,7 @@ from ..text.quoting import clip
 from .node_context import NodeContext, Update
 from .summarizer_call import SummaryAbandonedError
 
-MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls")
+MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls", "summary_cost")
 """Fields of a `CompactionEvent` that a span shows."""
 
 
@@ -62,9 +63,7 @@ def outcome_of(
         seen=draft.get("seen"),
         summary=_told_text(context, summary.text) if summary is not None else None,
         model=draft.get("model"),
-        summary_input_tokens=draft.get("input_tokens"),
-        summary_output_tokens=draft.get("output_tokens"),
-        summary_calls=draft.get("calls"),
+        usage=Usage.read(draft["usage"]) if "usage" in draft else None,
         duration_s=max(0.0, context.now() - draft.get("opened_at", context.now())),
     )
 
@@ -109,7 +108,7 @@ def finish_attempt(
         "tokens_before": before,
         "tokens_after": after,
         "tokens_remaining": max(0, context.sizes.limit - after),
-        **cost_of(draft or {}),
+        **Usage.read(draft.get("usage") if draft else None).named("summary_"),
     }
     told = clip(_told_text(context, detail) or "", FOCUS_CHARACTERS)
     emit(

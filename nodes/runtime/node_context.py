@@ -222,6 +222,7 @@ class NodeContext:
             redaction=self.dependencies.redaction,
             summary_input=self.dependencies.summary_input,
             accept_summary=self.dependencies.accept_summary,
+            prices=self.dependencies.prices,
             strategies=self.dependencies.strategies,
             names_handles=here and self.settings.has_recall_tool,
             fills_window=self.dependencies.fills_window,

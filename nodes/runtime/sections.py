@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from langgraph_compaction.checkpoint.usage import FREE
+
 from ..config.prompts import Language
 from ..conversation.transcript import message_id
 from ..digest.listed_sentences import NOTHING_LISTED
@@ -84,9 +86,7 @@ def _joined_sections(sections: Sequence[WrittenSummary], heading: str) -> Writte
     """Return the sections as one summary, with their total cost and the finding of the last section."""
     return WrittenSummary(
         body="\n".join(f"{heading.format(place)}\n{section.body}" for place, section in enumerate(sections, 1)),
-        calls=sum(section.calls for section in sections),
-        input_tokens=sum(section.input_tokens for section in sections),
-        output_tokens=sum(section.output_tokens for section in sections),
+        usage=sum((section.usage for section in sections), FREE),
         model=sections[-1].model,
         seen={
             "full": [name for section in sections for name in section.seen.get("full", ())],

@@ -10,6 +10,9 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from langgraph_compaction.checkpoint.usage import FREE, Usage
+
+from ..config.prices import Price
 from ..config.prompts import WORDINGS, is_tagged
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
@@ -52,9 +55,7 @@ class WrittenSummary:
 
     body: str
     record: Mapping[str, Any] | None = None
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    usage: Usage = FREE
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     listed: ListedSentences = NOTHING_LISTED
@@ -64,14 +65,10 @@ class WrittenSummary:
     finding: Finding | None = None
     """The reason why the summarizer's last reply was refused; `None` if it was accepted as the summary."""
 
-    def booked(self, reply: Reply) -> "WrittenSummary":
-        """Return the summary with this reply's usage added."""
-        return replace(
-            self,
-            input_tokens=self.input_tokens + reply.input_tokens,
-            output_tokens=self.output_tokens + reply.output_tokens,
-            model=reply.model or self.model,
-        )
+    def booked(self, reply: Reply, calls: int, prices: Mapping[str, Price]) -> "WrittenSummary":
+        """Return the summary with the usage of this reply added, and with the number of calls that it took."""
+        spent = replace(reply.usage(prices), calls=calls)
+        return replace(self, usage=self.usage + spent, model=reply.model or self.model)
 
 
 class TimeLeft:
@@ -262,15 +259,20 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         asked = replace(request, defect=defect)
         reply, calls = yield from call(work.level.summarizer, asked, seconds=seconds, calls=left, pause=BACKOFF_S)
         left, took = left - calls, work.time.passed() - began
-        so_far = replace(so_far, calls=so_far.calls + calls, failed=so_far.failed + calls)
+        so_far = replace(so_far, failed=so_far.failed + calls)
         if not isinstance(reply, Reply):
+            so_far = replace(so_far, usage=so_far.usage + Usage(calls=calls))
             finding = _failure(work, reply)
             if request.behind and finding.kind != "transient":
                 request = replace(request, behind=())
                 continue
             return replace(so_far, finding=finding)
         outcome, listed = _without_list(request, reply)
-        so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
+        if work.level.is_deterministic:
+            so_far = replace(so_far, usage=so_far.usage + Usage(calls=calls))
+        else:
+            so_far = so_far.booked(outcome, calls, work.call.prices)
+        text = _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
         if isinstance(text, str):

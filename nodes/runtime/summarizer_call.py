@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langgraph_compaction.checkpoint.telemetry import annotate, record, span
+from langgraph_compaction.checkpoint.telemetry import annotate, annotate_usage, record, span
 
 from ..gate.reply_checks import Reply
 from ..providers.error_kind import classify
@@ -128,9 +128,9 @@ def _show(reply: Reply | Exception) -> None:
     """Write the reported usage to the current span and to the metrics; raise an error, so that the span has it."""
     if isinstance(reply, Exception):
         raise reply
+    annotate_usage(reply.usage())
     for kind, tokens in (("input", reply.input_tokens), ("output", reply.output_tokens)):
         if tokens:
-            annotate({f"gen_ai.usage.{kind}_tokens": tokens})
             record("summary.tokens", tokens, {"gen_ai.token.type": kind})
     annotate({"gen_ai.response.model": reply.model})
 

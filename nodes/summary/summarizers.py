@@ -208,6 +208,7 @@ class RunnableSummarizer:
             has_tool_calls=bool(output.tool_calls or output.invalid_tool_calls),
             input_tokens=usage["input_tokens"] if usage else 0,
             output_tokens=usage["output_tokens"] if usage else 0,
+            details=usage,
             model=meta.get("model_name") or meta.get("model"),
         )
 

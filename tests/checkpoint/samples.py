@@ -23,6 +23,7 @@ from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )
+from langgraph_compaction.checkpoint.usage import Usage
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -92,12 +93,15 @@ COMMITTED = Outcome(
     seen={"m0": "full", "m1": "cut(1 of 2)"},
     summary="What happened: 世界 \U0001f600",
     model="gpt-4o",
-    summary_input_tokens=900,
-    summary_output_tokens=80,
-    summary_calls=2,
+    usage=Usage(calls=2, input_tokens=900, cache_read_tokens=512, output_tokens=80, reasoning_tokens=7, cost=0.0025),
     duration_s=1.25,
 )
-SUMMARY = SummaryRecord("ab" * 16, "a \0 summary \ud800", "gpt-4o", 900, 80, 1)
+SUMMARY = SummaryRecord(
+    "ab" * 16,
+    "a \0 summary \ud800",
+    "gpt-4o",
+    Usage(calls=1, input_tokens=900, cache_write_tokens=300, output_tokens=80, cost=None),
+)
 
 
 def talk(count: int, *, start: int = 0) -> list[BaseMessage]:

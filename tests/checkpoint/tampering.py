@@ -16,6 +16,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages.items import HASH_BYTES
+from langgraph_compaction.checkpoint.usage import Usage
 from tests.checkpoint.samples import key_of, opening
 
 MARKER = "the secret of the white rabbit"
@@ -69,7 +70,9 @@ def fill_records(saver: Any, thread: str) -> None:
     messages = conversation(f"{thread}-records", 5)
     key = key_of(thread, messages)
     records.begin(key, messages, now=1.0, **opening())
-    records.record_summary(key, SummaryRecord("ab" * 16, f"summary: {MARKER}", "model", 9, 8, 1))
+    records.record_summary(
+        key, SummaryRecord("ab" * 16, f"summary: {MARKER}", "model", Usage(calls=1, input_tokens=9))
+    )
     outcome = Outcome(verdict="committed", now=2.0, detail=MARKER, summary=f"summary: {MARKER}", seen={"m": "full"})
     records.commit(key, outcome, archived=messages[:2])
 

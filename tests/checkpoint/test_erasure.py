@@ -23,6 +23,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import SummaryRecord
 from langgraph_compaction.checkpoint.db import row_codec, tables
 from langgraph_compaction.checkpoint.maintenance.thread_copies import ENCODED_COLUMNS
 from langgraph_compaction.checkpoint.messages.message_codec import content_hash, dumps
+from langgraph_compaction.checkpoint.usage import Usage
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import COMMITTED, key_of, opening
 from tests.conftest import server_database
@@ -54,7 +55,7 @@ def fill(database: Database, thread_id: str, said: list[str]) -> None:
         saver.put_writes(config, [("messages", messages[:1]), ("x", said[-1])], said[-1], said[-1])
     key = key_of(thread_id, messages)
     records.begin(key, messages, now=1.0, **opening(strategy=said[-1]))
-    records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", 1, 1, 1))
+    records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", Usage(calls=1)))
     records.commit(key, replace(COMMITTED, detail=said[-1], summary=said[-1]), archived=messages[:200])
     assert records.search(thread_id, said[3])[0].message == messages[3]
 

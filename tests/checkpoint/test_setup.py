@@ -48,7 +48,7 @@ def test_setup_finishes_what_was_begun(empty_url: str) -> None:
             assert conn.execute(sa.select(tables.item)).first() is None
 
 
-@pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-2, "use a new database")])
+@pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-3, "use a new database")])
 def test_a_database_of_another_version_is_refused(empty_url: str, step: int, advice: str) -> None:
     """Tables of another version are neither used nor changed; the error says what to do."""
     with Database.open(empty_url) as database:

@@ -21,9 +21,10 @@ from langgraph_compaction.checkpoint.db.columns import Body, Ident, Key, Long
 from langgraph_compaction.checkpoint.db.urls import sync_url
 from langgraph_compaction.checkpoint.errors import KeyringError
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import difference
+from langgraph_compaction.checkpoint.usage import Usage
 from tests.checkpoint.contract.steps import Steps, where
 from tests.checkpoint.listening import listening
-from tests.checkpoint.samples import talk
+from tests.checkpoint.samples import COMMITTED, key_of, opening, talk
 
 KEYS = {"plain": None, "encrypted": Keyring({"kept": bytes(32)}, current="kept")}
 NUMBERS = ("next_seq", "stamp", "next_blob", "next_checkpoint", "packed", "nameless")
@@ -193,12 +194,34 @@ def test_a_process_learns_that_the_tables_were_upgraded(empty_url: str) -> None:
         steps = Steps(saver, "t")
         steps.put({"messages": talk(2)})
         with saver.database.write() as conn:
-            conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN stamp TO stamp_4")
-            conn.execute(sa.update(tables.schema).values(version=4))
+            conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN stamp TO stamp_5")
+            conn.execute(sa.update(tables.schema).values(version=5))
         with pytest.raises(SchemaError, match="update langgraph-compaction"):
             steps.put({"messages": talk(3)}, on=where("t"))
         with pytest.raises(SchemaError, match="update langgraph-compaction"):
             saver.get_tuple(where("t"))
+
+
+def test_the_cost_of_summaries_is_added_to_a_database_of_version_3(empty_url: str) -> None:
+    """Rows from before have none, and those from after have it; an upgrade that was interrupted is finished."""
+    new = [one for one in tables.ledger.c if one.name.endswith(("_cost", "cache_read_tokens"))]
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        saver.setup()
+        records, key = CompactionRecords(saver.database), key_of("t", talk(3))
+        records.begin(key, talk(3), now=1.0, **opening())
+        records.close(key, COMMITTED)
+        with saver.database.write() as conn:
+            for column in [*new, tables.summary.c.cost]:
+                conn.exec_driver_sql(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
+            conn.execute(sa.update(tables.schema).values(version=3))
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        saver.setup()
+        records = CompactionRecords(saver.database)
+        [row] = records.history("t")
+        assert (row.summary_input_tokens, row.summary_cache_read_tokens, row.summary_cost) == (900, None, None)
+        assert row.usage == Usage(calls=2, input_tokens=900, output_tokens=80, reasoning_tokens=7, cost=None)
+        records.close(key, COMMITTED)
+        assert records.history("t")[0].usage == COMMITTED.usage
 
 
 def test_tables_of_a_version_that_is_not_known_are_refused(tmp_path: Path) -> None:

@@ -169,9 +169,10 @@ async def test_a_run_without_a_thread_names_none_in_its_spans(
     await go.invoke(graph, said("hello"), {"configurable": {}})
     found = {one.name: dict(one.attributes or {}) for one in recorded.spans}
     sizes = {"compaction.tokens": 5, "compaction.threshold": 800, "compaction.limit": 1_000}
+    spent = {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 10}
     assert found == {
         "compaction.token_check": {**sizes, "compaction.next_step": "model"},
-        "compaction.model": {**sizes, "compaction.tokens": 110, "compaction.next_step": "end"},
+        "compaction.model": {**sizes, "compaction.tokens": 110, "compaction.next_step": "end", **spent},
     }
     assert caplog.messages == []
 

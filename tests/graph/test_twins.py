@@ -23,6 +23,7 @@ HANDED = {"messages": [], "compaction_request": {"memory": {"goal": "eggs"}}}
 NAMED = "the compaction's id"
 CALLS: dict[str, dict[str, Any]] = {
     "archive": {},
+    "bill": {},
     "branch_from": {"compaction_id": NAMED},
     "compact": {"focus": "eggs"},
     "diff": {"compaction_id": NAMED},

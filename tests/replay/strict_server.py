@@ -23,6 +23,15 @@ CHECKS_HISTORY = {"claude-opus-5-5"}
 CITED = {"type": "web_search_result_location", "url": "https://a/b", "title": "t", "encrypted_index": "i"}
 FOUND = {"type": "web_search_result", "url": "https://a/b", "title": "t", "encrypted_content": "c", "page_age": None}
 
+RATES = {
+    "claude-opus-5-5": (4.0, 0.2, 5.0, 8.0, 20.0),
+    "claude-sonnet-4-6": (3.0, 0.3, 3.75, 6.0, 15.0),
+    "gpt-5.2": (1.75, 0.175, 0.0, 0.0, 14.0),
+}
+"""Dollars for a million tokens: new, read from the cache, written to it for five minutes or an hour, answered."""
+SAID, REASONED = 20, 7
+"""Tokens of an answer, and of the reasoning in it."""
+
 
 class StrictServer:
     """Answers requests of one conversation, and keeps what it refused and what it was sent again."""
@@ -37,6 +46,9 @@ class StrictServer:
         self.largest = 0
         """Tokens of the largest request to the Responses API, with the stored conversation that it goes on with."""
         self.base_url = ""
+        self.dollars: list[tuple[bool, float]] = []
+        """What each answer costs, and whether it is one of the agent."""
+        self._prefixes: set[str] = set()
         self._step, self._number = 0, count(1)
         self._said: dict[str, Counter[str]] = {}
         self._stored: dict[str, list[Block]] = {}
@@ -54,6 +66,20 @@ class StrictServer:
                 {"type": "error", "error": {"type": "invalid_request_error", "message": defects[0]}}
             )
         return 200, respond(payload)
+
+    def _bill(self, payload: dict[str, Any], given: list[Block], size: int) -> tuple[int, int, int]:
+        """Bill a request of so many tokens; return how many are read from the cache, and written for both times."""
+        read, prefix = 0, payload["model"]
+        for item in given:
+            prefix += json.dumps(item)
+            read = len(prefix) // 5 if prefix in self._prefixes else read
+            self._prefixes.add(prefix)
+        read = min(read, size)
+        brief, long = ((size - read) // 2, (size - read) // 3) if payload["model"].startswith("claude") else (0, 0)
+        counts = (size - read - brief - long, read, brief, long, SAID)
+        cost = sum(rate * count for rate, count in zip(RATES[payload["model"]], counts, strict=True)) / 1e6
+        self.dollars.append((bool(payload.get("tools")), cost))
+        return read, brief, long
 
     def _api(self, path: str) -> tuple[Callable[[Any], list[str]], Callable[[Any], str]]:
         if path.endswith("/messages"):
@@ -93,6 +119,8 @@ class StrictServer:
             said.append({"type": "text", "text": text})
         said += [{"type": "tool_use", **call} for call in asked]
         self._said[_name(said)] = _kinds(said)
+        size = len(json.dumps(payload)) // 5
+        read, brief, long = self._bill(payload, payload["messages"], size)
         message = {
             "id": f"msg_{self._step}",
             "type": "message",
@@ -100,7 +128,13 @@ class StrictServer:
             "model": payload["model"],
             "stop_reason": "tool_use" if asked else "end_turn",
             "stop_sequence": None,
-            "usage": {"input_tokens": len(json.dumps(payload)) // 5, "output_tokens": 20},
+            "usage": {
+                "input_tokens": size - read - brief - long,
+                "cache_read_input_tokens": read,
+                "cache_creation_input_tokens": brief + long,
+                "cache_creation": {"ephemeral_5m_input_tokens": brief, "ephemeral_1h_input_tokens": long},
+                "output_tokens": SAID,
+            },
         }
         if not payload.get("stream"):
             return json.dumps({**message, "content": said})
@@ -147,8 +181,9 @@ class StrictServer:
         fixed = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "metadata": {}}
         size = len(json.dumps(given)) // 5
         self.largest = max(self.largest, size)
-        used = {"input_tokens": size, "output_tokens": 20, "total_tokens": size + 20}
-        used |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        used = {"input_tokens": size, "output_tokens": SAID, "total_tokens": size + SAID}
+        used["input_tokens_details"] = {"cached_tokens": self._bill(payload, given, size)[0]}
+        used["output_tokens_details"] = {"reasoning_tokens": REASONED}
         whole = {**kept, **fixed, "status": "completed", "output": said, "usage": used}
         if not payload.get("stream"):
             return json.dumps(whole)
@@ -179,7 +214,8 @@ class StrictServer:
         ]
         message: Block = {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
         size = len(json.dumps(payload)) // 5
-        used = {"prompt_tokens": size, "completion_tokens": 20, "total_tokens": size + 20}
+        used = {"prompt_tokens": size, "completion_tokens": SAID, "total_tokens": size + SAID}
+        used["prompt_tokens_details"] = {"cached_tokens": self._bill(payload, payload["messages"], size)[0]}
         base = {"id": f"chatcmpl-{self._step}", "created": 1, "model": payload["model"]}
         end = "tool_calls" if calls else "stop"
         if not payload.get("stream"):

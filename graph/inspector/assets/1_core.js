@@ -23,6 +23,7 @@ const SHAPES = {
 const state = { data: JSON.parse(document.getElementById("report").textContent), chosen: null };
 const byId = (id) => document.getElementById(id);
 const number = (value) => (value === null || value === undefined ? "" : value.toLocaleString("en"));
+const dollars = (value) => (value ? `$${value >= 1 ? value.toFixed(2) : value.toPrecision(3)}` : "");
 const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 const moment = (seconds) => new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, 19);
 const numbersOf = (runs) => runs.flatMap(([start, length]) => Array.from({ length }, (_, at) => start + at));

@@ -34,6 +34,8 @@ function standing() {
     ["in force", number(of("committed"))], ["failed", number(of("failed"))],
     ["messages in view", number(data.in_view.length)], ["said in all", number(data.transcript.length)],
     ["tokens in view", number(data.tokens)], ["trigger", number(last?.trigger)], ["limit", number(last?.limit)],
+    ["read by the agent", number(data.bill.agent.input_tokens || null)], ["of these cached", number(data.bill.agent.cache_read_tokens || null)],
+    ["cost of its calls", dollars(data.bill.agent.cost)], ["cost of summaries", dollars(data.bill.summaries.cost)],
     ["automatic compaction", data.held ? "held until release" : ""],
   ]));
   const real = data.requests.filter((one) => one.real).length;

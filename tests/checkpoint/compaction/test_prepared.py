@@ -3,10 +3,11 @@ import pytest
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARED, PREPARING, READY, SWAPPED
+from langgraph_compaction.checkpoint.usage import Usage
 from tests.checkpoint.samples import COMMITTED, opening
 
-READY_NOW = Outcome(verdict=PREPARED, reason=READY, now=20.0, summary_calls=1, summary_input_tokens=9)
-PAID = SummaryRecord("ab" * 16, "a text", "model", 9, 8, 1)
+READY_NOW = Outcome(verdict=PREPARED, reason=READY, now=20.0, usage=Usage(calls=1, input_tokens=9))
+PAID = SummaryRecord("ab" * 16, "a text", "model", Usage(calls=1, input_tokens=9, output_tokens=8))
 
 
 @pytest.fixture

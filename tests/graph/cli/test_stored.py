@@ -13,7 +13,9 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
+from langgraph_compaction.checkpoint.usage import Usage
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.offline_edit import rewrite
 from tests.checkpoint.contract.steps import Steps
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, changed, config, state_of
@@ -52,8 +54,13 @@ def _compact(records: CompactionRecords) -> None:
             now=1_790_000_001.0,
             reason="empty" if attempt == 0 else "",
             tokens_after=678,
-            summary_input_tokens=11_000 if attempt else 9_000,
-            summary_output_tokens=321 if attempt else None,
+            usage=Usage(
+                calls=1,
+                input_tokens=11_000 if attempt else 9_000,
+                cache_read_tokens=8_000 if attempt else 0,
+                output_tokens=321 if attempt else 0,
+                cost=0.0125 if attempt else None,
+            ),
         )
         if verdict == "committed":
             records.commit(key, outcome, archived=messages)
@@ -113,9 +120,32 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert (first["verdict"], first["reason"]) == ("rejected_empty", "empty")
     assert (second["verdict"], second["tokens_before"], second["tokens_after"]) == ("committed", 12_345, 678)
     printed = shown("history", "talk", "--db", kept)
-    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321" in printed
+    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321 $0.0125" in printed
     assert "9,000/0" in printed
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
+
+
+def test_the_bill_is_shown(kept: str) -> None:
+    """Of each thread the agent's calls and the summaries; a cost that is not known is left out, and is no zero."""
+    sizes = "12,345 -> 678 tokens, 1 call of the summarizer (11,000 tokens in, 8,000 cached, 321 out, $0.0125)"
+    assert sizes in shown("show", "talk", "last", "--db", kept)
+    assert "1 call of the summarizer (9,000 tokens in, 0 out)" in shown("show", "talk", "1", "--db", kept)
+    spent: dict[str, Any] = {
+        "calls": 3,
+        "input_tokens": 30_000,
+        "cache_read_tokens": 20_000,
+        "output_tokens": 60,
+        "cost": 1.5,
+    }
+    with SQLAlchemySaver.from_url(kept) as saver:
+        found = saver.get_tuple(config("talk"))
+        assert found is not None
+        rewrite(saver, found, {"compaction": {"bill": spent}})
+    (row,) = lines("threads", "talk", "--bill", "--db", kept)
+    assert row["agent"] == {"reasoning_tokens": 0, "cache_write_tokens": 0, **spent}
+    assert (row["summaries"]["calls"], row["summaries"]["cost"]) == (2, None)
+    assert "talk 3 30,000 20,000 60 $1.50 2" in shown("threads", "--bill", "--db", kept)
+    assert {row["thread_id"] for row in lines("threads", "--bill", "--db", kept)} == set(GRAPHS)
 
 
 def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import asdict
+
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
@@ -42,6 +44,14 @@ def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
     assert texts(report, attempt["pins"]) == ["seen"]
     assert set(after[1:]) == set(texts(report, _expanded(attempt["before"]))) - set(texts(report, attempt["left"]))
     assert attempt["goal"].startswith("</script>")
+
+
+def test_the_bill_is_that_of_the_thread(every: Told) -> None:
+    """The agent's calls on the newest branch, and all summaries."""
+    bill = CompactionThread(every.graph, CONFIG).bill()
+    assert every.report()["bill"] == asdict(bill)
+    assert bill.agent.input_tokens > 0
+    assert bill.summaries.calls > 0
 
 
 def test_the_transcript_is_the_conversation(every: Told) -> None:

@@ -89,6 +89,7 @@ def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
     """Text, usage, name and finish reason come back; the call is hidden from streams."""
     answer = usage(AIMessage(GOOD, response_metadata={"finish_reason": "stop", "model_name": "m-1"}), 70, 5)
     seen: list[RunnableConfig] = []
+    counts: dict[str, Any] = {"input_tokens": 70, "output_tokens": 5}
     model = ScriptedModel(replies=[answer])
 
     def spy(messages: Any, config: RunnableConfig) -> AIMessage:
@@ -97,7 +98,9 @@ def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
 
     for summarizer in (summarizer_of(model), summarizer_of(RunnableLambda(spy))):
         reply = ask(summarizer, request())
-        assert reply == Reply(content=GOOD, finish_reason="stop", input_tokens=70, output_tokens=5, model="m-1")
+        assert reply == Reply(
+            content=GOOD, finish_reason="stop", details=answer.usage_metadata, model="m-1", **counts
+        )
     assert model.received == [request().prompt()] * 2
     assert seen[0].get("tags") == ["nostream", "compaction"]
 
