@@ -25,10 +25,9 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ..db.columns import checked_key
-from ..db.connections import READS
 from ..db.database import Database
 from ..db.thread_row import Thread, Threads, check_lease, noted
-from ..db.transaction import Transaction
+from ..db.transaction import READS, SINGLE, Transaction
 from ..errors import CheckpointError
 from ..messages import items, references
 from ..messages.decode import ValueDecoder
@@ -78,7 +77,7 @@ class CheckpointStore:
         found: _Found | None
         if self.database.can_read_at_once:
             with suppress(CheckpointError):  # a transaction reads the rows again, and raises its error
-                found = self._read_at_once(config)
+                found = self.database.run(SINGLE, partial(self._read_at_once, config))
                 return None if found is None else self._built(serde, config, found)
         read = partial(self._read, config)
         found = self.database.retry(lambda: self.database.run(READS, read))
@@ -97,28 +96,26 @@ class CheckpointStore:
         data = items.fetch(transaction, thread, _references(row, writes))
         return _Found(thread, row, writes, data)
 
-    def _read_at_once(self, config: RunnableConfig) -> _Found | None:
+    def _read_at_once(self, config: RunnableConfig, transaction: Transaction) -> _Found | None:
         thread_id, namespace = thread_and_namespace(config)
         known = self.threads.known.get(thread_id)
         # in a run a put follows, which has to know the thread's items
         stamp = None if run_of(config) is None else (known.stamp if known and known.seqs is not None else 0)
-        with self.database.single_statements() as conn:
-            transaction = Transaction(conn)
-            rows = state_at_once.read(transaction, thread_id, namespace, get_checkpoint_id(config), stamp)
-            if rows is None:
-                self.erasures.note_run_start(config, thread_id, None)
-                return None
-            thread = self.threads.from_row(rows.thread, thread_id)
-            self.erasures.note_run_start(config, thread_id, thread.id)
-            if rows.hashes is not None:
-                thread.seqs = items.hashes_of(rows.hashes)
-            if rows.checkpoint is None:
-                return None
-            row = CheckpointRow.decode(thread, rows.checkpoint)
-            writes = pending_writes.from_rows(thread, namespace, rows.writes).get(row.id, [])
-            data: dict[int, bytes] = {}
-            items.open_rows(thread.codec, rows.items, data)
-            return _Found(thread, row, writes, items.fetch(transaction, thread, _references(row, writes), data))
+        rows = state_at_once.read(transaction, thread_id, namespace, get_checkpoint_id(config), stamp)
+        if rows is None:
+            self.erasures.note_run_start(config, thread_id, None)
+            return None
+        thread = self.threads.from_row(rows.thread, thread_id)
+        self.erasures.note_run_start(config, thread_id, thread.id)
+        if rows.hashes is not None:
+            thread.seqs = items.hashes_of(rows.hashes)
+        if rows.checkpoint is None:
+            return None
+        row = CheckpointRow.decode(thread, rows.checkpoint)
+        writes = pending_writes.from_rows(thread, namespace, rows.writes).get(row.id, [])
+        data: dict[int, bytes] = {}
+        items.open_rows(thread.codec, rows.items, data)
+        return _Found(thread, row, writes, items.fetch(transaction, thread, _references(row, writes), data))
 
     def _built(self, serde: SerializerProtocol, config: RunnableConfig, found: _Found) -> CheckpointTuple:
         """Build a checkpoint, and note what is known of its thread for the next put."""
@@ -144,7 +141,7 @@ class CheckpointStore:
         parent, run = get_checkpoint_id(config), run_of(config)
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
         rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
-        can_filter = is_usual(serde)
+        can_filter = is_usual(type(serde))
         run_id = about["run_id"] if isinstance(about.get("run_id"), str) and about["run_id"] else None
         told = about if run_id is None else {key: value for key, value in about.items() if key != "run_id"}
         can_conflict = self.on_conflict == "raise" and about.get("source") in {"input", "loop"}
@@ -271,8 +268,8 @@ class CheckpointStore:
         Items can then be deleted between two statements: if one is missed, a transaction begins again.
         """
         if self.database.can_read_at_once:
-            with suppress(CheckpointError), self.database.single_statements() as conn:
-                return work(Transaction(conn), True)
+            with suppress(CheckpointError):
+                return self.database.run(SINGLE, lambda transaction: work(transaction, True))
         return self.database.retry(lambda: self.database.run(READS, lambda transaction: work(transaction, False)))
 
     def _page(

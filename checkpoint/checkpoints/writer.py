@@ -19,13 +19,11 @@ from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from ..db import tables
-from ..db.connections import WRITES
 from ..db.database import Database
-from ..db.thread_row import SAVED, ReservedKeys, Thread, Threads, new_stamp, noted, saved
-from ..db.transaction import Transaction
+from ..db.thread_row import SAVED, Thread, Threads, new_stamp, noted, saved
+from ..db.transaction import SINGLE, WRITES, Transaction
 from ..errors import DatabaseError
 from ..messages import items
 from ..messages.items import Batch
@@ -125,7 +123,6 @@ class Writer:
         self._lock = threading.Lock()
         self._file = _Turns()
         self._by_thread: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
-        self._keys = ReservedKeys()
 
     def _turns(self, thread_id: str) -> _Turns:
         if self._process != os.getpid():  # a forked child does not wait for OS threads of its parent
@@ -217,29 +214,40 @@ class Writer:
         if known is not None and (known.seqs is None or known.packed < items.packs_due(known.next_seq)):
             return False
         try:
-            with self._database.single_statements() as conn:
-                transaction = Transaction(conn)
-                row: dict[str, Any] = {}
-                if known is None:
-                    thread, salt = self._threads.new(self._keys.take(transaction), jobs[0].thread_id)
-                    row |= {"thread_id": thread.thread_id, "salt": salt}
-                else:
-                    thread = replace(known)
-                    row["before"] = known.stamp
-                change = Change(thread, Batch(thread))
-                for job in jobs:
-                    job.context.run(job.work, change)
-                change.batch.count()
-                thread.stamp, thread.updated_at = new_stamp(), self._threads.now()
-                row |= {"key": thread.id, **saved(thread), **_arrays(change)}
-                [written] = transaction.run(_at_once(is_new=known is None), row).fetchone()
+            change = self._database.run(SINGLE, partial(self._try_at_once, jobs, known))
         except Exception:  # noqa: BLE001 - see above
             return False
-        if written:
+        if change is not None:
             for job in jobs:
-                job.key = thread.id
+                job.key = change.thread.id
             self._note_committed(change)
-        return bool(written)
+        return change is not None
+
+    def _try_at_once(self, jobs: list[_Job], known: Thread | None, transaction: Transaction) -> Change | None:
+        """Return what was written, or None if nothing was."""
+        row: dict[str, Any] = {}
+        if known is None:
+            thread, salt = self._threads.new(self._threads.known.reserved.take(transaction), jobs[0].thread_id)
+            row |= {"thread_id": thread.thread_id, "salt": salt}
+        else:
+            thread = replace(known)
+            row["before"] = known.stamp
+        change = Change(thread, Batch(thread))
+        for job in jobs:
+            job.context.run(job.work, change)
+        change.batch.count()
+        thread.stamp, thread.updated_at = new_stamp(), self._threads.now()
+        row |= {"key": thread.id, **saved(thread)}
+        rows = _rows(change)
+        counts = [*map(len, rows.values())]
+        if max(counts) > _MOST_ROWS:
+            return None
+        for table, some in rows.items():
+            row |= {
+                f"{table.name}_{at}_{name}": one for at, columns in enumerate(some) for name, one in columns.items()
+            }
+        [written] = transaction.run(_at_once(*counts, is_new=known is None), row).fetchone()
+        return change if written else None
 
     def _note_committed(self, change: Change) -> None:
         thread, batch = change.thread, change.batch
@@ -267,48 +275,25 @@ def _store(transaction: Transaction, change: Change) -> None:
     change.checkpoints, change.writes = [], []
 
 
-_ARRAYS: dict[sa.Table, dict[str, sa.types.TypeEngine[Any]]] = {
-    tables.item: {
-        "seq": sa.BigInteger(),
-        "held": sa.Integer(),
-        "hashes": sa.LargeBinary(),
-        "body": sa.LargeBinary(),
-    },
-    tables.checkpoint: {
-        "namespace": sa.Text(),
-        "number": sa.BigInteger(),
-        **dict.fromkeys(("id", "parent", "run"), sa.LargeBinary()),
-        "metadata_hashes": sa.Text(),
-        **dict.fromkeys(("refs", "body"), sa.LargeBinary()),
-    },
-    tables.write: {
-        "namespace": sa.Text(),
-        **dict.fromkeys(("checkpoint", "task", "refs", "body"), sa.LargeBinary()),
-    },
-}
-"""The columns of the rows that one statement writes, which it gets as one array for each column."""
+_MOST_ROWS = 6
+"""Rows of a table that one statement writes: there is a statement for each number of rows of the three tables."""
 
 
-def _arrays(change: Change) -> dict[str, list[Any]]:
+def _rows(change: Change) -> dict[sa.Table, list[dict[str, Any]]]:
     thread = change.thread
-    rows = {
+    return {
         tables.item: change.batch.items,
         tables.checkpoint: [one.columns(thread) for one in change.checkpoints],
         tables.write: [pending_writes.columns(thread, one) for one in change.writes],
     }
-    return {
-        f"{table.name}_{name}": [row[name] for row in rows[table]]
-        for table, names in _ARRAYS.items()
-        for name in names
-    }
 
 
 @cache
-def _at_once(*, is_new: bool) -> sa.Select[int]:
+def _at_once(*counts: int, is_new: bool) -> sa.Select[int]:
     """Return the statement that writes a change if the thread's row has the stamp `before`; it returns 1 or 0.
 
-    For a new thread it inserts the row, and writes the rest only if there was none. It raises an error and writes
-    nothing if another row to insert exists already.
+    `counts` are the numbers of rows of the tables. For a new thread it inserts the row, and writes the rest only if
+    there was none. It raises an error and writes nothing if another row to insert exists already.
     """
     row = tables.thread.c
     values = {name: sa.bindparam(name, type_=row[name].type) for name in SAVED}
@@ -321,13 +306,15 @@ def _at_once(*, is_new: bool) -> sa.Select[int]:
         saving = sa.update(tables.thread).where(row.id == key, same).values(values)
     done = saving.returning(row.id).cte("done")
     whole = sa.select(sa.func.count()).select_from(done)
-    for table, names in _ARRAYS.items():
-        arrays = [
-            sa.cast(sa.bindparam(f"{table.name}_{name}", type_=ARRAY(kind)), ARRAY(kind))
-            for name, kind in names.items()
+    for table, count in zip((tables.item, tables.checkpoint, tables.write), counts, strict=True):
+        names = [one.name for one in table.c if one.name != "thread"]
+        rows = [
+            sa.select(
+                done.c.id, *(sa.cast(sa.bindparam(f"{table.name}_{at}_{name}"), table.c[name].type) for name in names)
+            )
+            for at in range(count)
         ]
-        new = sa.func.unnest(*arrays).table_valued(*names, name="new").render_derived()
-        rows = sa.select(done.c.id, *(new.c[name] for name in names)).select_from(done.join(new, sa.true()))
-        insert = sa.insert(table).from_select(["thread", *names], rows)
-        whole = whole.add_cte(insert.cte(f"into_{table.name}"))
+        if rows:
+            insert = sa.insert(table).from_select(["thread", *names], sa.union_all(*rows))
+            whole = whole.add_cte(insert.cte(f"into_{table.name}"))
     return whole

@@ -3,12 +3,11 @@
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial, wraps
 from types import MappingProxyType, TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, cast
 from weakref import finalize, ref
 
 import sqlalchemy as sa
@@ -18,23 +17,10 @@ from sqlalchemy.pool import Pool, StaticPool
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import (
-    READS,
-    WRITES,
-    OpenFile,
-    OwnEngine,
-    begin,
-    enter_file,
-    forget_isolation,
-    in_turn,
-    leave_file,
-    turn_of,
-    using_file,
-    wait_for_turn,
-)
+from .connections import OwnEngine, enter_file, leave_file, turn_of, wait_for_turn
 from .row_codec import Keyring
 from .thread_row import KnownThreads
-from .transaction import FileTransaction, Transaction
+from .transaction import LEVELS, READS, SINGLE, WRITES, Transaction
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
 T = TypeVar("T")
@@ -42,7 +28,6 @@ P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _ATTEMPTS = 8
-_KEPT_READERS = 2
 _FIRST_PAUSE_S = 0.02
 
 _TRANSIENT_SQLSTATES = frozenset(
@@ -76,7 +61,7 @@ class Database:
         self._checked = self._setup_put_off = False
         self.is_sqlite = engine.url.get_backend_name() == "sqlite"
         self.is_postgresql = engine.url.get_backend_name() == "postgresql"
-        self._is_own_file = self._own is not None and self.is_sqlite and self.durable
+        self._is_file = self.is_sqlite and self.durable
         self._file = str(engine.url.database)
         self._turns: tuple[Pool, threading.Lock] | None = None
         self.known_threads = KnownThreads()
@@ -120,20 +105,22 @@ class Database:
         return ref(self._given or self)
 
     @cached_property
-    def _driver_error(self) -> type[Exception]:
-        """The base class of the driver's errors, which are raised by statements that bypass SQLAlchemy."""
-        return getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """The base classes of SQLAlchemy's errors, and of the driver's, which statements past SQLAlchemy raise."""
+        return exc.SQLAlchemyError, getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
 
     @cached_property
-    def _writer(self) -> sa.Engine:
-        needs_level = self.is_postgresql and self._own is None
-        return self.engine.execution_options(isolation_level="READ COMMITTED") if needs_level else self.engine
+    def _keeper(self) -> OwnEngine | None:
+        """What keeps connections open between transactions, which then begin by a statement of this package."""
+        own = self._own if self.durable else None
+        return None if own is None or (self.is_postgresql and not urls.begins_itself(own.url)) else own
 
     @cached_property
-    def _reader(self) -> sa.Engine:
-        # on other databases `begin` sets the isolation
-        level = "REPEATABLE READ"
-        return self.engine.execution_options(isolation_level=level) if self.is_postgresql else self.engine
+    def _engines(self) -> Mapping[str, sa.Engine]:
+        """The engine by the mode of a transaction, which has its isolation on PostgreSQL if the driver begins it."""
+        if not self.is_postgresql or self._keeper is not None:
+            return dict.fromkeys(LEVELS, self.engine)
+        return {mode: self.engine.execution_options(isolation_level=level) for mode, level in LEVELS.items()}
 
     def setup(self) -> None:
         """Create missing tables, or upgrade those of an earlier version.
@@ -142,8 +129,8 @@ class Database:
         """
 
         def create() -> None:
-            with self._transaction(self._writer, WRITES) as conn:
-                schema.create(conn, self.keys)
+            with self._opened(WRITES, ready=False) as transaction:
+                schema.create(transaction.conn, self.keys)
 
         self.retry(create)
         self._checked, self._setup_put_off = True, False
@@ -165,22 +152,16 @@ class Database:
 
         `work` must have the same effect when it runs twice: a connection may be lost after the commit.
         """
-        return self.retry(partial(_run, self.write, work))
+        return self.retry(lambda: self.run(WRITES, lambda transaction: work(transaction.conn)))
 
     def run_read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
-        return self.retry(partial(_run, self.read, work))
+        return self.retry(lambda: self.run(READS, lambda transaction: work(transaction.conn)))
 
     def run(self, mode: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in a transaction, READS or WRITES, once: `retry` repeats it.
-
-        On an SQLite file of its own this goes past SQLAlchemy, on connections that are kept open; but not while
-        somebody listens to the statements of its engine.
-        """
-        if self._is_own_file and self._checked and not self.engine._has_events:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no public name
-            return self._run_on_file(mode, work)
-        with self.write() if mode == WRITES else self.read() as conn:
-            return work(Transaction(conn))
+        """Run `work` in a transaction, READS, WRITES or SINGLE, once: `retry` repeats it."""
+        with self._opened(mode, *self._errors) as transaction:
+            return work(transaction)
 
     def run_statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
         """Run `statement` with retries, as `run_write` does; the same condition holds."""
@@ -191,8 +172,8 @@ class Database:
 
         On PostgreSQL this is one round trip, once a transaction has checked the version of the tables.
         """
-        with (self.single_statements if self.can_read_at_once else self.write)() as conn:
-            return conn.execute(statement, dict(values)).rowcount
+        mode = SINGLE if self.can_read_at_once else WRITES
+        return self.run(mode, lambda transaction: transaction.execute(statement, dict(values)).rowcount)
 
     def retry(self, transaction: Callable[[], T]) -> T:
         """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all.
@@ -213,43 +194,26 @@ class Database:
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """Open a writing transaction: committed at the end, rolled back by any exception."""
-        self.finish_setup()
-        with self._transaction(self._writer, WRITES) as conn:
-            self._check_schema(conn)
-            yield conn
+        with self._opened(WRITES) as transaction:
+            yield transaction.conn
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
         """Open a reading transaction on one consistent snapshot of the database."""
-        self.finish_setup()
-        with self._transaction(self._reader, READS) as conn:
-            self._check_schema(conn)
-            yield conn
+        with self._opened(READS) as transaction:
+            yield transaction.conn
 
     @property
     def can_read_at_once(self) -> bool:
-        """Whether `single_statements` may be used now to read all rows of a checkpoint, with PostgreSQL's joins."""
+        """Whether SINGLE may be used now to read all rows of a checkpoint, with PostgreSQL's joins."""
         return self.is_postgresql and self._checked
-
-    @contextmanager
-    def single_statements(self) -> Generator[sa.Connection]:
-        """Open a connection on which each statement is a transaction of its own: a round trip for each, no more.
-
-        Only for servers. The caller makes sure that `write()` or `read()` has checked the version of the tables.
-        """
-        with self._connect(self._autocommit) as conn, self._translated():
-            forget_isolation(conn)
-            yield conn
 
     def reclaim(self) -> None:
         """Rewrite the tables, so that deleted rows leave neither bytes nor free space behind; see `reclaim.rewrite`.
 
         Raise DatabaseError if another connection keeps an older transaction open, on SQLite and PostgreSQL.
         """
-        self.finish_setup()
-        with self._exclusive(WRITES), self._connect(self._autocommit) as conn, self._translated(self._driver_error):
-            forget_isolation(conn)
-            reclaim.rewrite(conn, self._place)
+        self.run(SINGLE, lambda transaction: reclaim.rewrite(transaction.conn, self._place))
 
     def close(self) -> None:
         """End the worker threads, and close the connections of an engine that `open` made."""
@@ -265,143 +229,112 @@ class Database:
     ) -> None:
         self.close()
 
-    def _check_schema(self, conn: sa.Connection) -> None:
-        if not self._checked:
-            schema.check(conn)
-            self._checked = True
-
-    @cached_property
-    def _autocommit(self) -> sa.Engine:
-        return self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
-
     @contextmanager
-    def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        with self._exclusive(mode), self._connection(engine, mode) as conn, self._translated(), conn.begin():
-            with self._translated(self._driver_error):
-                begin(conn, mode)
-            yield conn
+    def _opened(self, mode: str, *others: type[Exception], ready: bool = True) -> Generator[Transaction]:
+        """Open a transaction. It is committed at the end, and rolled back by any exception.
 
-    @contextmanager
-    def _connection(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        """Take a connection from the pool, or the connection that all writers of an SQLite file share.
-
-        A traceback can keep an unfinished cursor alive, and on SQLite such a cursor pins an old read snapshot; so the
-        connection is discarded after an error.
+        Within the block SQLAlchemy's errors become a DatabaseError, and the error types `others`. With `ready`, the
+        tables are there first.
         """
-        pool = engine.pool
-        shared = self._own.writers if self._own and self._is_own_file and mode == WRITES else None
-        kept = None if shared is None else shared.pop(pool, None)
-        conn = self._connect(engine) if kept is None else kept.conn
+        if ready:
+            self.finish_setup()
+        pool, errors = self.engine.pool, self._errors
+        turn = self._enter(mode, pool)
         try:
-            yield conn
-        except BaseException:
-            if self.is_sqlite and self.durable:
-                conn.invalidate()
-            conn.close()
-            raise
-        if shared is None:
-            conn.close()
-        else:
-            self._keep_writer(cast("OwnEngine", self._own), pool, kept or _open_file(conn))
-
-    def _keep_writer(self, own: OwnEngine, pool: Pool, used: OpenFile) -> None:
-        own.writers[pool] = used
-        if own.get().pool is not pool:  # `close` replaced the pool during the transaction
-            own.close_kept(pool)
-
-    @contextmanager
-    def _exclusive(self, mode: str) -> Generator[None]:
-        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file."""
-        waits = isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES)
-        is_file = self.is_sqlite and self.durable
-        with (
-            using_file(self._file, self._place) if is_file else nullcontext(),
-            in_turn(self.engine.pool, self._place) if waits else nullcontext(),
-        ):
-            yield
-
-    def _run_on_file(self, mode: str, work: Callable[[Transaction], T]) -> T:
-        own = cast("OwnEngine", self._own)
-        enter_file(self._file, self._place)
-        try:
-            pool = own.get().pool
-            return self._write_file(own, pool, work) if mode == WRITES else self._read_file(own, pool, work)
+            transaction = self._take(mode)
+            try:
+                if self._keeper is not None or not self.is_postgresql:
+                    transaction.begin(mode)
+                if ready and not self._checked:
+                    schema.check(transaction.conn)
+                    self._checked = True
+                errors = (exc.SQLAlchemyError, *others)
+                yield transaction
+                errors = self._errors
+                transaction.commit()
+            except BaseException as error:
+                self._give_up(transaction, pool, error)
+                if isinstance(error, errors):
+                    self._raise_told(error)
+                raise
+            self._give_back(transaction, pool)
         finally:
-            leave_file(self._file)
+            self._leave(turn)
 
-    def _write_file(self, own: OwnEngine, pool: Pool, work: Callable[[Transaction], T]) -> T:
+    def _enter(self, mode: str, pool: Pool) -> "threading.Lock | None":
+        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file."""
+        if self._is_file:
+            enter_file(self._file, self._place)
+        if not self.is_sqlite or (mode == READS and not isinstance(pool, StaticPool)):
+            return None
         if self._turns is None or self._turns[0] is not pool:
             self._turns = pool, turn_of(pool)
         turn = self._turns[1]
-        wait_for_turn(turn, self._place)
         try:
-            used = own.writers.pop(pool, None) or _open_file(self._connect(self.engine))
-            done = self._within(used, "BEGIN IMMEDIATE", work)
-            self._keep_writer(own, pool, used)
-            return done
-        finally:
-            turn.release()
-
-    def _read_file(self, own: OwnEngine, pool: Pool, work: Callable[[Transaction], T]) -> T:
-        readers = own.readers.get(pool)
-        if readers is None:
-            readers = own.readers.setdefault(pool, deque())
-        try:
-            used = readers.pop()
-        except IndexError:
-            used = _open_file(self._connect(self.engine))
-        found = self._within(used, "BEGIN", work)
-        if len(readers) < _KEPT_READERS:
-            readers.append(used)
-        else:
-            used.conn.close()
-        if own.get().pool is not pool:  # see `_keep_writer`
-            own.close_kept(pool)
-        return found
-
-    def _within(self, used: OpenFile, begin_text: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` between BEGIN and COMMIT; discard the connection after an error."""
-        transaction = FileTransaction(used.conn.dialect, used.driver)
-        try:
-            used.driver.execute(begin_text)
-            done = work(transaction)
-            used.driver.commit()
-        except BaseException as error:
-            with suppress(self._driver_error):
-                transaction.close()
-                used.driver.rollback()
-            used.conn.invalidate()
-            used.conn.close()
-            if isinstance(error, self._driver_error):
-                raise self._database_error(error) from error
+            wait_for_turn(turn, self._place)
+        except BaseException:
+            self._leave(None)
             raise
-        return done
+        return turn
+
+    def _leave(self, turn: "threading.Lock | None") -> None:
+        if turn is not None:
+            turn.release()
+        if self._is_file:
+            leave_file(self._file)
+
+    def _take(self, mode: str) -> Transaction:
+        """Take a connection: one that was kept open, unless somebody listens to the engine, or else from the pool."""
+        engine = self._engines[mode]
+        if self._keeper is None or engine._has_events:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no public name
+            return Transaction(self._connect(engine))
+        try:
+            kept = self._keeper.idle.pop()
+        except IndexError:
+            kept = Transaction(self._connect(engine))
+        return kept
+
+    def _give_back(self, transaction: Transaction, pool: Pool) -> None:
+        if self._keeper is None or transaction.is_heard:
+            transaction.conn.close()
+        else:
+            self._keeper.keep(transaction, pool)
+
+    def _give_up(self, transaction: Transaction, pool: Pool, error: BaseException) -> None:
+        """Roll back, and discard a connection that was lost.
+
+        A traceback can keep an unfinished cursor alive, and on SQLite such a cursor pins an old read snapshot; so a
+        connection to a file is discarded after any error.
+        """
+        is_lost = True
+        with suppress(*self._errors):
+            transaction.roll_back()  # raises an error if the connection was lost
+            is_lost = self._is_file or transaction.conn.invalidated or not isinstance(error, Exception)
+        if not is_lost:
+            self._give_back(transaction, pool)
+            return
+        transaction.conn.invalidate()
+        transaction.conn.close()
+        if self._keeper is not None and not self.is_sqlite:  # the others are lost, too
+            self._keeper.close_idle()
 
     def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:
             return engine.connect()
-        except (exc.SQLAlchemyError, self._driver_error) as error:
+        except self._errors as error:
             kind = DatabaseURLError if urls.is_unusable_file(error) else DatabaseError
             raise kind(
                 f"cannot connect to {self._place}: {self._text(error)}; check that it runs, and its host, "
                 "port, name, user and password (of a file: its folder and rights)"
             ) from error
 
-    @contextmanager
-    def _translated(self, *others: type[Exception]) -> Generator[None]:
-        """Raise DatabaseError in place of SQLAlchemy's errors and the error types `others`."""
-        kinds: tuple[type[Exception], ...] = (exc.SQLAlchemyError, *others)
-        try:
-            yield
-        except kinds as error:
-            cause = getattr(error, "orig", None)
-            if isinstance(cause, CheckpointError):
-                raise cause from None
-            raise self._database_error(error) from error
-
-    def _database_error(self, error: Exception) -> DatabaseError:
+    def _raise_told(self, error: Exception) -> NoReturn:
+        """Raise what an error of the database means to a caller."""
+        cause = getattr(error, "orig", None)
+        if isinstance(cause, CheckpointError):  # of an id, which SQLAlchemy has converted
+            raise cause from None
         # only the first line: further lines of PostgreSQL's messages show the row
-        return DatabaseError(f"{self._place}: {self._text(error, lines=1)}")
+        raise DatabaseError(f"{self._place}: {self._text(error, lines=1)}") from error
 
     def _text(self, error: Exception, *, lines: int | None = None) -> str:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()
@@ -438,15 +371,6 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
     return transaction
 
 
-def _open_file(conn: sa.Connection) -> OpenFile:
-    return OpenFile(conn, conn.connection.driver_connection)
-
-
-def _run(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
-    with opened() as conn:
-        return work(conn)
-
-
 def _is_transient(cause: BaseException | None) -> bool:
     """Return whether the same transaction may succeed when it is tried again."""
     error = cause
@@ -455,8 +379,8 @@ def _is_transient(cause: BaseException | None) -> bool:
             return True
         error = cause.orig
     arguments: tuple[object, ...] = getattr(error, "args", ())
-    if isinstance(cause, exc.OperationalError) and getattr(error, "sqlstate", "") is None:
-        return True  # raised by psycopg itself, not by the server: the connection broke within a pipeline
+    if type(error).__name__ == "OperationalError" and getattr(error, "sqlstate", "") is None:
+        return True  # raised by psycopg itself, not by the server: the connection broke
     sqlstate = getattr(error, "sqlstate", None)
     if str(error).startswith("no such "):  # SQLite's text for a missing column or table
         return True

@@ -7,9 +7,6 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-BINARY_RESULTS = "compaction_binary_results"
-"""Execution option of queries that read many row bodies: without it PostgreSQL sends each byte as two digits."""
-
 T = TypeVar("T")
 _CLOCKS: dict[str, sa.ColumnElement[float]] = {
     "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),

@@ -7,7 +7,6 @@ has lost rows, and other rows may have got their numbers.
 """
 
 import os
-import secrets
 import threading
 import time
 from collections import OrderedDict, deque
@@ -15,8 +14,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakSet
 
 import sqlalchemy as sa
 
@@ -73,70 +72,18 @@ class Thread:
     """The id of a namespace's newest checkpoint, by namespace."""
 
 
-def noted(known: Mapping[K, V], new: dict[K, V]) -> dict[K, V]:
-    """Return `Thread.lists` or `Thread.newest` with new items; only the items that were set last are kept.
+def noted(known: dict[K, V], new: dict[K, V]) -> dict[K, V]:
+    """Return `Thread.lists` or `Thread.newest` with new items; only so many of the last items are kept.
 
     What is known is not changed: it belongs to one state of the row, and a reader of that state may be late.
     """
-    both = {key: value for key, value in known.items() if key not in new} | new
-    return dict(islice(both.items(), max(len(both) - _MOST_PLACES, 0), None))
+    both = {**known, **new}
+    return both if len(both) <= _MOST_PLACES else dict(list(both.items())[-_MOST_PLACES:])
 
 
 def new_stamp() -> int:
     """Return a random stamp."""
-    return secrets.randbits(62)
-
-
-class KnownThreads:
-    """The threads that were read or written last, within limits. Several OS threads can use one object.
-
-    A forked child knows nothing at first: another OS thread of its parent may have been changing what is known.
-    """
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._threads: OrderedDict[str, Thread] = OrderedDict()
-        self._counted: dict[str, int] = {}
-        self._hashes = 0
-
-    def get(self, thread_id: str) -> Thread | None:
-        """Return a thread as it was last read or written."""
-        self._leave_to_parent()
-        return self._threads.get(thread_id)
-
-    def keep(self, thread: Thread) -> None:
-        """Remember a thread, unless a newer state of its row is remembered already."""
-        name = thread.thread_id
-        known = self.get(name)
-        if known is not None and known.id == thread.id and known.updated_at > thread.updated_at:
-            return
-        with self._lock:
-            self._threads[name] = thread
-            self._threads.move_to_end(name)
-            count = 0 if thread.seqs is None else len(thread.seqs)
-            self._hashes += count - self._counted.get(name, 0)
-            self._counted[name] = count
-            while len(self._threads) > 1 and (len(self._threads) > _MOST_THREADS or self._hashes > _MOST_HASHES):
-                self._drop(next(iter(self._threads)))
-
-    def forget(self, thread_ids: Iterable[str]) -> None:
-        """Forget threads, for example because rows of them were deleted."""
-        self._leave_to_parent()
-        with self._lock:
-            for name in thread_ids:
-                self._drop(name)
-
-    def _leave_to_parent(self) -> None:
-        if self._process != os.getpid():
-            self._begin()
-
-    def _drop(self, name: str) -> None:
-        self._threads.pop(name, None)
-        self._hashes -= self._counted.pop(name, 0)
+    return int.from_bytes(os.urandom(8)) >> 2
 
 
 class ReservedKeys:
@@ -157,6 +104,66 @@ class ReservedKeys:
                 self._keys.extend(key for (key,) in transaction.run(_NEW_KEYS).fetchall())
 
 
+class KnownThreads:
+    """The threads that were read or written last, within limits. Several OS threads can use one object.
+
+    A forked child knows nothing at first: another OS thread of its parent may have been changing what is known.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+        _KNOWN.add(self)
+
+    def begin(self) -> None:
+        """Know nothing."""
+        self.reserved = ReservedKeys()
+        self._lock = threading.Lock()
+        self._threads: OrderedDict[str, Thread] = OrderedDict()
+        self._counted: dict[str, int] = {}
+        self._hashes = 0
+
+    def get(self, thread_id: str) -> Thread | None:
+        """Return a thread as it was last read or written."""
+        return self._threads.get(thread_id)
+
+    def keep(self, thread: Thread) -> None:
+        """Remember a thread, unless a newer state of its row is remembered already."""
+        name = thread.thread_id
+        known = self.get(name)
+        if known is not None and known.id == thread.id and known.updated_at > thread.updated_at:
+            return
+        with self._lock:
+            self._threads[name] = thread
+            self._threads.move_to_end(name)
+            count = 0 if thread.seqs is None else len(thread.seqs)
+            self._hashes += count - self._counted.get(name, 0)
+            self._counted[name] = count
+            while len(self._threads) > 1 and (len(self._threads) > _MOST_THREADS or self._hashes > _MOST_HASHES):
+                self._drop(next(iter(self._threads)))
+
+    def forget(self, thread_ids: Iterable[str]) -> None:
+        """Forget threads, for example because rows of them were deleted."""
+        with self._lock:
+            for name in thread_ids:
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self._threads.pop(name, None)
+        self._hashes -= self._counted.pop(name, 0)
+
+
+_KNOWN: WeakSet[KnownThreads] = WeakSet()
+
+
+def _forget_in_child() -> None:
+    for known in list(_KNOWN):
+        known.begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
 class Threads:
     """Finds, creates and saves thread rows; opens no transaction."""
 
@@ -173,6 +180,8 @@ class Threads:
             return found
         row: dict[str, Any] = {**dict.fromkeys(SAVED, 0), "lease": None, "lease_until": None}
         row |= {"thread_id": thread_id, "stamp": new_stamp(), "updated_at": self.now()}
+        if transaction.dialect.name == "postgresql":  # or it would follow upon threads with reserved keys
+            row["id"] = self.known.reserved.take(transaction)
         transaction.run(absent_insert(transaction.dialect.name, tables.thread, tuple(row)), row)
         created = self.find(transaction, thread_id)
         if created is None:

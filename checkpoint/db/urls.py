@@ -11,7 +11,7 @@ from ..extras import how_to_install
 
 MEMORY = "memory"
 BUSY_TIMEOUT_S = 30.0
-READ_COMMITTED = "READ COMMITTED"
+READ_COMMITTED, AUTOCOMMIT = "READ COMMITTED", "AUTOCOMMIT"
 
 _BACKENDS = {
     "sqlite": ("sqlite", "pysqlite"),
@@ -76,6 +76,11 @@ def create_engine(url: sa.URL) -> sa.Engine:
         raise DatabaseURLError(f"{place(url)} cannot be opened: {error}") from error
 
 
+def begins_itself(url: sa.URL) -> bool:
+    """Return whether this package sends BEGIN to the server, because the driver can commit what it has not begun."""
+    return url.get_driver_name() == "psycopg"
+
+
 def is_unusable_file(error: Exception) -> bool:
     """Return whether SQLite reports that it cannot open the file of a URL, or that the file is no database."""
     code: int = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)
@@ -110,9 +115,7 @@ def _options(url: sa.URL) -> dict[str, object]:
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
     # without `pool_pre_ping`: a ping costs a round trip for each transaction, and a transaction whose connection was
     # lost is retried
-    options: dict[str, object] = {"isolation_level": READ_COMMITTED}
-    if url.get_backend_name() != "postgresql":
-        options["pool_reset_on_return"] = None  # see `connections._roll_back_unless_ended`
+    options: dict[str, object] = {"isolation_level": AUTOCOMMIT if begins_itself(url) else READ_COMMITTED}
     if (given := url.query.get(PREPARE)) is not None:
         options["connect_args"] = {PREPARE: None if given == "none" else int(str(given))}
     return options

@@ -8,7 +8,7 @@ only if many messages were met in it. As with every LangGraph checkpointer, a tu
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -57,12 +57,12 @@ _CLASSES = frozenset(NAMES)
 _id = attrgetter("id")
 
 
-def is_usual(serde: SerializerProtocol) -> bool:
+@lru_cache(16)
+def is_usual(kind: type[SerializerProtocol]) -> bool:
     """Return whether a serializer writes what msgpack knows as msgpack does: it gets only the other values.
 
     Another one may change also these, to encrypt them for example: it gets every value without messages.
     """
-    kind = type(serde)
     return any(
         kind.dumps_typed is one.dumps_typed and kind.loads_typed is one.loads_typed
         for one in (JsonPlusSerializer, StrictSerializer)
@@ -83,7 +83,7 @@ class ValueEncoder:
         self._batch = batch
         self._serde = serde
         self._namespace = namespace
-        self._is_usual = is_usual(serde)
+        self._is_usual = is_usual(type(serde))
         self._runs: list[Runs] = []
         self._values: set[int] = set()
         self._shared: set[int] = set()

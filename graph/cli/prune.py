@@ -1,14 +1,15 @@
 """`prune`: erases old checkpoints and the messages that only they hold, or threads that nobody writes to any more."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, Literal, TypeVar
 
 import sqlalchemy as sa
 import typer
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.errors import LeaseError
 from langgraph_compaction.checkpoint.maintenance.stats import ThreadStats
 from langgraph_compaction.nodes import SettingsError
@@ -16,6 +17,7 @@ from langgraph_compaction.nodes import SettingsError
 from .options import AsJson, Db, open_existing
 from .output import cells, complain, make_table, print_json, print_table
 
+T = TypeVar("T")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -135,14 +137,15 @@ class _OneTransaction(Database):
 
     def __init__(self, database: Database, conn: sa.Connection) -> None:
         super().__init__(database.engine, keys=database.keys)
-        self._conn = conn
+        self._one = Transaction(conn)
 
-    @contextmanager
-    def write(self) -> Generator[sa.Connection]:
-        """Yield the open transaction, and leave its commit or rollback to the caller."""
-        yield self._conn
+    def run(self, mode: str, work: Callable[[Transaction], T]) -> T:  # noqa: ARG002 - it was begun
+        """Run `work` in the open transaction, and leave its commit or rollback to the caller."""
+        return work(self._one)
 
-    read = write
+
+class _Dry(Exception):  # noqa: N818 - no error: it ends a transaction
+    """Rolls a transaction back."""
 
 
 @contextmanager
@@ -151,8 +154,6 @@ def _rolled_back(database: Database) -> Generator[Database]:
 
     The transaction locks rows, so other writers of these threads (on SQLite, all writers) wait until the block ends.
     """
-    with database.write() as conn:
-        try:
-            yield _OneTransaction(database, conn)
-        finally:
-            conn.rollback()
+    with suppress(_Dry), database.write() as conn:
+        yield _OneTransaction(database, conn)
+        raise _Dry

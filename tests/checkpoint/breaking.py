@@ -141,7 +141,8 @@ class Trap:
             self.step(cursor.connection, "statements")
 
         def answer(_: sa.Connection, cursor: Any, *__: Any) -> None:
-            if cursor.connection.autocommit is True:  # psycopg's attribute; with MariaDB nothing is written so
+            driver = cursor.connection
+            if driver.autocommit is True and not driver.info.transaction_status:  # psycopg's; MariaDB writes none so
                 self.step(cursor.connection, "answers")
 
         def checkout(connection: Any, *_: Any) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -151,3 +152,20 @@ def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
     kind, error = REFUSALS[refused]
     with server_database(kind) as url:
         check_harm_is_mended(url, refusal(error), every=4)
+
+
+def test_connections_that_were_kept_open_and_lost_are_not_noticed(server_url: str) -> None:
+    """A server that starts again ends all at once, while nobody listens to the engine."""
+    server = Server(server_url)
+    with SQLAlchemySaver.from_url(server_url) as saver:
+        saver.setup()
+        for name, make in CALLS.items():
+            calm, harmed = f"{name}, calm", f"{name}, harmed"
+            begin(saver, calm)
+            begin(saver, harmed)
+            expected = look(saver, make(saver, calm), calm)
+            with ThreadPoolExecutor(4) as several:  # each with a connection
+                list(several.map(lambda thread: seen(saver, thread), [calm] * 8))
+            for session in server.sessions():
+                server.end(session)
+            assert look(saver, make(saver, harmed), harmed) == expected, name

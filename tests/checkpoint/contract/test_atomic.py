@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import DatabaseError, SQLAlchemySaver, ValueTypeError
 from langgraph_compaction.checkpoint.db.database import Database
-from langgraph_compaction.checkpoint.db.transaction import FileTransaction
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from tests.checkpoint.contract.savers import ONE_WRITER
 from tests.checkpoint.contract.steps import Steps, checkpoint, id_of, ids, read, values_of, where, writes_of
 from tests.checkpoint.listening import listening
@@ -119,7 +119,7 @@ def test_an_error_at_any_statement_past_sqlalchemy_undoes_the_whole_call(
         return run
 
     for method in ("run", "run_many"):
-        monkeypatch.setattr(FileTransaction, method, failing(getattr(FileTransaction, method)))
+        monkeypatch.setattr(Transaction, method, failing(getattr(Transaction, method)))
     rehearsal = f"{thread_id}-rehearsal"
     for name_of_thread in (rehearsal, thread_id):
         filled(saver, name_of_thread)

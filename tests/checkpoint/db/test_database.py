@@ -22,7 +22,7 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.db import connections, tables, urls
 from langgraph_compaction.checkpoint.db.thread_row import Threads
-from langgraph_compaction.checkpoint.db.transaction import Transaction
+from langgraph_compaction.checkpoint.db.transaction import READS, SINGLE, WRITES, Transaction
 from langgraph_compaction.checkpoint.errors import KeyTextError, RowError
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin
@@ -114,8 +114,7 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
 
 def ask(database: Database) -> None:
     """Ask with a statement that is a transaction of its own."""
-    with database.single_statements() as conn:
-        conn.execute(sa.select(sa.func.count()).select_from(tables.thread))
+    database.run(SINGLE, lambda transaction: transaction.execute(sa.select(tables.thread.c.id)).all())
 
 
 @pytest.mark.parametrize("change", [ask, Database.reclaim])
@@ -298,8 +297,8 @@ def find_damage_past_sqlalchemy(transaction: Transaction) -> None:
 FAILURES: dict[str, Callable[[Database], None]] = {
     "read": lambda database: database.run_read(find_damage),
     "write": lambda database: database.run_write(find_damage),
-    "read past SQLAlchemy": lambda database: database.run(connections.READS, find_damage_past_sqlalchemy),
-    "write past SQLAlchemy": lambda database: database.run(connections.WRITES, find_damage_past_sqlalchemy),
+    "read past SQLAlchemy": lambda database: database.run(READS, find_damage_past_sqlalchemy),
+    "write past SQLAlchemy": lambda database: database.run(WRITES, find_damage_past_sqlalchemy),
 }
 
 
@@ -341,7 +340,7 @@ def test_only_objects_that_open_one_database_have_the_same_identity() -> None:
     assert len({identity(one) for one in several}) == len(several)
 
 
-@pytest.mark.parametrize("mode", [connections.READS, connections.WRITES])
+@pytest.mark.parametrize("mode", [READS, WRITES])
 def test_a_connection_in_use_while_a_database_is_closed_is_closed_after_its_use(tmp_path: Path, mode: str) -> None:
     """What runs during `close` goes on to its end, and leaves no connection to the file open."""
     with Database.open(f"sqlite:///{tmp_path / 'own.db'}") as database:

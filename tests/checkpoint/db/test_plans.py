@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.run_leases import RunLease
+from langgraph_compaction.checkpoint.db.transaction import SINGLE
 from langgraph_compaction.graph import CompactionThread
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import talk
@@ -48,8 +49,7 @@ def saver(cleared_url: Callable[[str], str]) -> Generator[SQLAlchemySaver]:
                     conn.exec_driver_sql(
                         f"INSERT INTO {table.name} ({names}) SELECT {values} FROM generate_series(1, {ROWS}) AS n"  # noqa: S608 - our own names
                     )
-        with opened.database.single_statements() as conn:
-            conn.exec_driver_sql("ANALYZE")
+        opened.database.run(SINGLE, lambda transaction: transaction.conn.exec_driver_sql("ANALYZE"))
         yield opened
 
 
