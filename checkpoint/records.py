@@ -40,7 +40,7 @@ class CompactionRecords:
     @writes
     def begin(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         key: AttemptKey,
         messages: Sequence[BaseMessage],
         *,
@@ -52,43 +52,43 @@ class CompactionRecords:
         If the attempt was begun before, its ledger row and its snapshot stay unchanged, except that an abandoned row
         is opened again. `Opening` declares the other arguments.
         """
-        thread = self._lock(conn, key.thread_id)
+        thread = self._lock(transaction, key.thread_id)
         check_lease(thread, self.store.threads.now())
-        fresh = snapshots.read(conn, thread, key.compaction_id) is None
+        fresh = snapshots.read(transaction, thread, key.compaction_id) is None
         if fresh:
-            runs = self.store.put(conn, thread, messages)
-            snapshots.write(conn, thread, key.compaction_id, runs, now=now)
-        ledger.begin(conn, thread, key, opening, now=now, fresh=fresh)
+            runs = self.store.put(transaction, thread, messages)
+            snapshots.write(transaction, thread, key.compaction_id, runs, now=now)
+        ledger.begin(transaction, thread, key, opening, now=now, fresh=fresh)
 
     @reads
-    def snapshot(self, conn: sa.Connection, key: AttemptKey) -> list[BaseMessage] | None:
+    def snapshot(self, transaction: Transaction, key: AttemptKey) -> list[BaseMessage] | None:
         """Return the messages with which an attempt began, byte for byte; None if the attempt never began."""
-        thread = self.store.find(conn, key.thread_id, lock=False)
-        runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
-        return None if thread is None or runs is None else self.store.get(conn, thread, runs)
+        thread = self.store.find(transaction, key.thread_id, lock=False)
+        runs = None if thread is None else snapshots.read(transaction, thread, key.compaction_id)
+        return None if thread is None or runs is None else self.store.get(transaction, thread, runs)
 
     @writes
-    def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
+    def record_summary(self, transaction: Transaction, key: AttemptKey, record: SummaryRecord) -> None:
         """Store a summary that was paid for, before the compaction uses the summary."""
-        summary_cache.write(conn, self._lock(conn, key.thread_id), key.compaction_id, record)
+        summary_cache.write(transaction, self._lock(transaction, key.thread_id), key.compaction_id, record)
 
     @reads
-    def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
+    def find_summary(self, transaction: Transaction, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
         """Return the stored summary of the same input and level; None if there is none or the gate rejected it."""
-        thread = self.store.find(conn, key.thread_id, lock=False)
-        return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
+        thread = self.store.find(transaction, key.thread_id, lock=False)
+        return None if thread is None else summary_cache.read(transaction, thread, key, input_digest)
 
     @writes
     def settle_preparation(
-        self, conn: sa.Connection, thread_id: str, compaction_id: str, *, verdict: str, reason: str
+        self, transaction: Transaction, thread_id: str, compaction_id: str, *, verdict: str, reason: str
     ) -> None:
         """Write into the ledger why a prepared summary is not used."""
-        ledger.settle(conn, self._lock(conn, thread_id), compaction_id, verdict=verdict, reason=reason)
+        ledger.settle(transaction, self._lock(transaction, thread_id), compaction_id, verdict=verdict, reason=reason)
 
     @writes
     def commit(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         key: AttemptKey,
         outcome: Outcome,
         *,
@@ -99,22 +99,22 @@ class CompactionRecords:
 
         `used` is the id of the preparation whose summary the compaction uses, or None.
         """
-        thread = self._lock(conn, key.thread_id)
+        thread = self._lock(transaction, key.thread_id)
         if used is not None:
-            ledger.settle(conn, thread, used, verdict=ledger.PREPARED, reason=ledger.SWAPPED)
-        runs = self.store.put(conn, thread, archived)
-        archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
-        ledger.close(conn, thread, key, outcome)
+            ledger.settle(transaction, thread, used, verdict=ledger.PREPARED, reason=ledger.SWAPPED)
+        runs = self.store.put(transaction, thread, archived)
+        archive.write(transaction, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
+        ledger.close(transaction, thread, key, outcome)
 
     @writes
-    def close(self, conn: sa.Connection, key: AttemptKey, outcome: Outcome) -> None:
+    def close(self, transaction: Transaction, key: AttemptKey, outcome: Outcome) -> None:
         """Write the verdict, also over an earlier verdict; raise UnknownAttemptError if the attempt never began."""
-        ledger.close(conn, self._lock(conn, key.thread_id), key, outcome)
+        ledger.close(transaction, self._lock(transaction, key.thread_id), key, outcome)
 
     @writes
     def note(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         key: AttemptKey,
         outcome: Outcome,
         **opening: Unpack[Opening],
@@ -124,12 +124,12 @@ class CompactionRecords:
         If an attempt with the same key has begun and ended, its row is left as it is. If the attempt begins later,
         `begin` opens the row that this method wrote.
         """
-        ledger.note(conn, self._lock(conn, key.thread_id), key, opening, outcome)
+        ledger.note(transaction, self._lock(transaction, key.thread_id), key, opening, outcome)
 
     @writes
     def archive(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         thread_id: str,
         namespace: str,
         compaction_id: str,
@@ -138,28 +138,28 @@ class CompactionRecords:
         now: float,
     ) -> None:
         """Archive messages without a snapshot, for example a refused message."""
-        thread = self._lock(conn, thread_id)
-        runs = self.store.put(conn, thread, messages)
-        archive.write(conn, thread, namespace, compaction_id, runs, now=now)
+        thread = self._lock(transaction, thread_id)
+        runs = self.store.put(transaction, thread, messages)
+        archive.write(transaction, thread, namespace, compaction_id, runs, now=now)
 
     @writes
     def abandon_open(
-        self, conn: sa.Connection, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float
+        self, transaction: Transaction, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float
     ) -> int:
         """Give every open ledger row except `keep` the verdict "abandoned"; return how many rows changed."""
-        thread = self.store.find(conn, thread_id)
-        return 0 if thread is None else ledger.abandon(conn, thread.id, namespace, keep=keep, now=now)
+        thread = self.store.find(transaction, thread_id)
+        return 0 if thread is None else ledger.abandon(transaction, thread.id, namespace, keep=keep, now=now)
 
     @reads
-    def history(self, conn: sa.Connection, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
+    def history(self, transaction: Transaction, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
         """Return a thread's attempts in the order in which they began."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else ledger.rows(conn, thread, namespace)
+        thread = self.store.find(transaction, thread_id, lock=False)
+        return [] if thread is None else ledger.rows(transaction, thread, namespace)
 
     @reads
     def search(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         thread_id: str,
         query: str,
         *,
@@ -179,26 +179,28 @@ class CompactionRecords:
         """
         if speaker is not None and speaker not in SPEAKERS:
             raise ValueError(f"speaker={speaker!r} is none of {', '.join(map(repr, SPEAKERS))}")
-        thread = self.store.find(conn, thread_id, lock=False)
+        thread = self.store.find(transaction, thread_id, lock=False)
         scope = recall_search.Scope(compaction_id, since, until, speaker)
         if thread is None:  # another process may have erased it
-            INDEXES.drop(conn.engine.pool, thread_id)
+            INDEXES.drop(transaction.conn.engine.pool, thread_id)
             return []
-        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope, follow=follow)
+        return recall_search.search_archive(
+            transaction, self.store, thread, query, limit=limit, scope=scope, follow=follow
+        )
 
     @reads
     def by_handle(
-        self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True
+        self, transaction: Transaction, thread_id: str, handle: str, *, compactions: bool = True
     ) -> list[SearchHit]:
         """Return the archived message with this handle (12 to 32 hexadecimal characters); [] for any other text.
 
         With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then the
         method returns all messages that this compaction archived, in their order.
         """
-        thread = self.store.find(conn, thread_id, lock=False)
+        thread = self.store.find(transaction, thread_id, lock=False)
         if thread is None:
             return []
-        return recall_search.find_by_handle(conn, self.store, thread, handle, compactions=compactions)
+        return recall_search.find_by_handle(transaction, self.store, thread, handle, compactions=compactions)
 
     def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
         """Return the archived message of a thread with this handle (12 to 32 hex characters), or None."""
@@ -208,7 +210,7 @@ class CompactionRecords:
     @reads
     def transcript(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         thread_id: str,
         namespace: str,
         messages: Sequence[BaseMessage],
@@ -219,17 +221,17 @@ class CompactionRecords:
 
         `head` is the compaction_id of the state's last commit.
         """
-        thread = self.store.find(conn, thread_id, lock=False)
+        thread = self.store.find(transaction, thread_id, lock=False)
         if thread is None:
             return original_conversation.join(messages, (), (), ())
-        line = _chain(conn, thread, head)
-        snapshot_runs, entries = snapshots.of_thread(conn, thread), archive.entries(conn, thread)
+        line = _chain(transaction, thread, head)
+        snapshot_runs, entries = snapshots.of_thread(transaction, thread), archive.entries(transaction, thread)
         original_conversation.check_complete(line, snapshot_runs, {one.compaction_id for one in entries}, thread_id)
         archive_runs = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
         before = [snapshot_runs[name] for name in line if name in snapshot_runs]
         archived = [archive_runs[name] for name in line if name in archive_runs]
         refused = [runs for name, runs in archive_runs.items() if name not in snapshot_runs]
-        found = self.store.get_many(conn, thread, [*before, *archived, *refused])
+        found = self.store.get_many(transaction, thread, [*before, *archived, *refused])
         return original_conversation.join(
             messages,
             [[found[seq] for seq in expand(runs)] for runs in before],
@@ -239,7 +241,7 @@ class CompactionRecords:
 
     @reads
     def before(
-        self, conn: sa.Connection, thread_id: str, *, head: str | None, compaction_id: str | None = None
+        self, transaction: Transaction, thread_id: str, *, head: str | None, compaction_id: str | None = None
     ) -> Before:
         """Return what the model saw before one compaction, and all later compactions that are built on it.
 
@@ -247,43 +249,43 @@ class CompactionRecords:
         compaction_id of the state's last commit. Raise UnknownAttemptError if the state does not contain the
         compaction, or if several of the state's ids begin so.
         """
-        thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else _chain(conn, thread, head)
+        thread = self.store.find(transaction, thread_id, lock=False)
+        line = [] if thread is None else _chain(transaction, thread, head)
         named = [name for name in line if name.startswith(compaction_id)] if compaction_id else line[-1:]
-        runs = snapshots.read(conn, thread, named[0]) if thread is not None and len(named) == 1 else None
+        runs = snapshots.read(transaction, thread, named[0]) if thread is not None and len(named) == 1 else None
         if thread is None or runs is None:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
         undone = line[line.index(named[0]) :]
         return Before(
-            messages=self.store.get(conn, thread, runs),
+            messages=self.store.get(transaction, thread, runs),
             undone=tuple(undone),
-            head=ledger.parents(conn, thread)[undone[0]],
+            head=ledger.parents(transaction, thread)[undone[0]],
         )
 
     @reads
-    def line(self, conn: sa.Connection, thread_id: str, head: str | None) -> list[str]:
+    def line(self, transaction: Transaction, thread_id: str, head: str | None) -> list[str]:
         """Return the compaction_ids of all commits that a state contains, oldest first.
 
         `head` is the compaction_id of the state's last commit.
         """
-        thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else _chain(conn, thread, head)
+        thread = self.store.find(transaction, thread_id, lock=False)
+        return [] if thread is None else _chain(transaction, thread, head)
 
     @reads
-    def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
+    def began_with(self, transaction: Transaction, thread_id: str, compaction_id: str) -> list[BaseMessage]:
         """Return the messages with which a compaction began; raise UnknownAttemptError if it has no snapshot."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        runs = None if thread is None else snapshots.read(conn, thread, compaction_id)
+        thread = self.store.find(transaction, thread_id, lock=False)
+        runs = None if thread is None else snapshots.read(transaction, thread, compaction_id)
         if thread is None or runs is None:
             raise UnknownAttemptError(f"thread {thread_id!r} has no snapshot of a compaction {compaction_id!r}")
-        return self.store.get(conn, thread, runs)
+        return self.store.get(transaction, thread, runs)
 
     @reads
-    def taken_by(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
+    def taken_by(self, transaction: Transaction, thread_id: str, compaction_id: str) -> list[BaseMessage]:
         """Return the messages that a compaction removed or shortened, in their original form."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        runs = None if thread is None else archive.of_thread(conn, thread).get(compaction_id)
-        return [] if thread is None or runs is None else self.store.get(conn, thread, runs)
+        thread = self.store.find(transaction, thread_id, lock=False)
+        runs = None if thread is None else archive.of_thread(transaction, thread).get(compaction_id)
+        return [] if thread is None or runs is None else self.store.get(transaction, thread, runs)
 
     def forget(self, thread_id: str) -> None:
         """Erase every row of the thread: checkpoints, messages, snapshots, summaries, ledger, archive."""
@@ -291,10 +293,10 @@ class CompactionRecords:
         INDEXES.drop(self.database.engine.pool, thread_id)
 
     @writes
-    def _forget(self, conn: sa.Connection, thread_id: str) -> None:
-        thread = self.store.find(conn, thread_id)
+    def _forget(self, transaction: Transaction, thread_id: str) -> None:
+        thread = self.store.find(transaction, thread_id)
         if thread is not None:
-            retention.erase(conn, thread, self.store.threads.now())
+            retention.erase(transaction, thread, self.store.threads.now())
 
     def forget_compactions(self, thread_id: str) -> None:
         """Erase snapshots, summaries, ledger and archive of a thread; its checkpoints in the same database stay."""
@@ -302,33 +304,33 @@ class CompactionRecords:
         INDEXES.drop(self.database.engine.pool, thread_id)
 
     @writes
-    def _forget_compactions(self, conn: sa.Connection, thread_id: str) -> None:
-        thread = self._lock(conn, thread_id)
+    def _forget_compactions(self, transaction: Transaction, thread_id: str) -> None:
+        thread = self._lock(transaction, thread_id)
         for table in (tables.snapshot, tables.summary, tables.ledger, tables.archive):
-            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+            transaction.execute(sa.delete(table).where(table.c.thread == thread.id))
 
     @reads
-    def threads(self, conn: sa.Connection) -> list[str]:
+    def threads(self, transaction: Transaction) -> list[str]:
         """Return the ids of all threads, in the order in which they were created."""
-        return retention.names(conn)
+        return retention.names(transaction)
 
-    def _lock(self, conn: sa.Connection, thread_id: str) -> Thread:
+    def _lock(self, transaction: Transaction, thread_id: str) -> Thread:
         """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
-        thread, run = self.store.thread(conn, thread_id), current_run()
-        self.erasures.check(lambda: Transaction(conn), thread, run)
+        thread, run = self.store.thread(transaction, thread_id), current_run()
+        self.erasures.check(lambda: transaction, thread, run)
         # a row that was already used keeps its key even if this transaction is rolled back, so it can be noted now
         if thread.next_seq or thread.next_checkpoint:
             self.erasures.note_run_write(run, thread_id, thread.id)
         return thread
 
 
-def _chain(conn: sa.Connection, thread: Thread, head: str | None) -> list[str]:
+def _chain(transaction: Transaction, thread: Thread, head: str | None) -> list[str]:
     """Return the compactions on which `head` builds, oldest first; see `original_conversation.chain`."""
     return original_conversation.chain(
-        ledger.parents(conn, thread),
+        ledger.parents(transaction, thread),
         head,
         thread.thread_id,
-        stored=lambda: {*snapshots.of_thread(conn, thread), *archive.of_thread(conn, thread)},
+        stored=lambda: {*snapshots.of_thread(transaction, thread), *archive.of_thread(transaction, thread)},
     )
 
 

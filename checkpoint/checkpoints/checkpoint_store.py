@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from ..db.columns import checked_key
 from ..db.database import Database
 from ..db.thread_row import Thread, Threads, check_lease, noted
-from ..db.transaction import READS, SINGLE, Transaction
+from ..db.transaction import SINGLE, Transaction
 from ..errors import CheckpointError
 from ..messages import items, references
 from ..messages.decode import ValueDecoder
@@ -80,7 +80,7 @@ class CheckpointStore:
                 found = self.database.run(SINGLE, partial(self._read_at_once, config))
                 return None if found is None else self._built(serde, config, found)
         read = partial(self._read, config)
-        found = self.database.retry(lambda: self.database.run(READS, read))
+        found = self.database.run_read(read)
         return None if found is None else self._built(serde, config, found)
 
     def _read(self, config: RunnableConfig, transaction: Transaction) -> _Found | None:
@@ -226,7 +226,7 @@ class CheckpointStore:
                 return {channel: DeltaChannelHistory(writes=[]) for channel in channels}
             return delta_history.history(transaction, thread, serde, (namespace, wanted), channels)
 
-        return self.database.retry(lambda: self.database.run(READS, work)) if channels else {}
+        return self.database.run_read(work) if channels else {}
 
     def pages(
         self,
@@ -270,7 +270,7 @@ class CheckpointStore:
         if self.database.can_read_at_once:
             with suppress(CheckpointError):
                 return self.database.run(SINGLE, lambda transaction: work(transaction, True))
-        return self.database.retry(lambda: self.database.run(READS, lambda transaction: work(transaction, False)))
+        return self.database.run_read(lambda transaction: work(transaction, False))
 
     def _page(
         self,

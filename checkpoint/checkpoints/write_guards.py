@@ -168,12 +168,12 @@ def allow_recreation() -> Generator[None]:
         _ALLOW_RECREATION.reset(before)
 
 
-def note_erased(conn: sa.Connection, thread_id: str, now: float) -> None:
+def note_erased(transaction: Transaction, thread_id: str, now: float) -> None:
     """Record that a thread is erased, and delete the records of erasures that are older than a day."""
     name = _name(thread_id)
-    conn.execute(sa.delete(tables.erased).where(_erased.at < now - ERASURE_KNOWN_S))
-    conn.execute(sa.delete(tables.erased).where(_erased.name == name))
-    conn.execute(sa.insert(tables.erased).values(name=name, at=now))
+    transaction.execute(sa.delete(tables.erased).where(_erased.at < now - ERASURE_KNOWN_S))
+    transaction.execute(sa.delete(tables.erased).where(_erased.name == name))
+    transaction.execute(sa.insert(tables.erased).values(name=name, at=now))
 
 
 def _name(thread_id: str) -> str:

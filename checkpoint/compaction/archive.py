@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..messages.sequence_runs import Runs, expand, runs_from_body, runs_of, runs_to_body
 
 _archive = tables.archive.c
@@ -23,45 +24,47 @@ class Entry(NamedTuple):
     created_at: float
 
 
-def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float) -> None:
+def write(
+    transaction: Transaction, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float
+) -> None:
     """Archive messages under a compaction.
 
     Messages archived earlier under the compaction stay, because a fork can commit the same attempt (with an equal
     compaction_id) with other messages.
     """
-    row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
+    row, held = row_name(compaction_id), _read(transaction, thread, compaction_id)
     if held is None:
         key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
         body = runs_to_body(thread.codec, row, runs, bound=namespace)
-        conn.execute(sa.insert(tables.archive).values(**key, runs=body, created_at=now))
+        transaction.execute(sa.insert(tables.archive).values(**key, runs=body, created_at=now))
     else:
         both = runs_of(dict.fromkeys([*expand(held.runs), *expand(runs)]))
         body = runs_to_body(thread.codec, row, both, bound=held.namespace)
         mine = sa.and_(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
-        conn.execute(sa.update(tables.archive).where(mine).values(runs=body))
+        transaction.execute(sa.update(tables.archive).where(mine).values(runs=body))
 
 
-def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
+def of_thread(transaction: Transaction, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
     """Return by compaction_id the sequence numbers of archived messages, in one namespace or (None) in all."""
-    found = _rows(conn, thread)
+    found = _rows(transaction, thread)
     return {one.compaction_id: one.runs for one in found if namespace in (None, one.namespace)}
 
 
-def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
+def entries(transaction: Transaction, thread: Thread) -> list[Entry]:
     """Return the archive entries of a thread, oldest first."""
-    return sorted(_rows(conn, thread), key=lambda entry: (entry.created_at, entry.compaction_id))
+    return sorted(_rows(transaction, thread), key=lambda entry: (entry.created_at, entry.compaction_id))
 
 
-def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Entry | None:
-    return next(iter(_rows(conn, thread, _archive.compaction_id == compaction_id)), None)
+def _read(transaction: Transaction, thread: Thread, compaction_id: str) -> Entry | None:
+    return next(iter(_rows(transaction, thread, _archive.compaction_id == compaction_id)), None)
 
 
-def _rows(conn: sa.Connection, thread: Thread, *conditions: sa.ColumnElement[bool]) -> list[Entry]:
+def _rows(transaction: Transaction, thread: Thread, *conditions: sa.ColumnElement[bool]) -> list[Entry]:
     """Return rows of a thread; raise `RowError`, naming the row, if its runs or its namespace were changed."""
     columns = (_archive.compaction_id, _archive.namespace, _archive.runs, _archive.created_at)
     return [
         Entry(name, namespace, runs_from_body(thread.codec, row_name(name), body, bound=namespace), moment)
-        for name, namespace, body, moment in conn.execute(
+        for name, namespace, body, moment in transaction.execute(
             sa.select(*columns).where(_archive.thread == thread.id, *conditions)
         )
     ]

@@ -11,6 +11,7 @@ from ..db import tables
 from ..db.columns import printable
 from ..db.row_codec import expect_types, intact
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..errors import UnknownAttemptError
 from ..usage import FREE
 from .attempt import AttemptKey, LedgerRow, Outcome
@@ -40,73 +41,75 @@ class Opening(TypedDict):
     counter: str
 
 
-def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
+def begin(
+    transaction: Transaction, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool
+) -> None:
     """Insert the attempt's row without a verdict, which marks the attempt as open.
 
     If the row exists, it is opened again if the attempt was abandoned, or if `fresh` is True: then the attempt has no
     snapshot, so `note` wrote the row and the attempt itself has not begun before. Any other row is left as it is.
     """
-    found = _find(conn, thread.id, key.compaction_id)
+    found = _find(transaction, thread.id, key.compaction_id)
     if found is None:
-        _insert(conn, thread, key, opening, started_at=now)
+        _insert(transaction, thread, key, opening, started_at=now)
     elif fresh or found["verdict"] == ABANDONED:
         values = {**opening, "verdict": None, "reason": "", "detail": "", "started_at": now, "ended_at": None}
-        _update(conn, thread, key.compaction_id, found, values)
+        _update(transaction, thread, key.compaction_id, found, values)
 
 
-def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
+def close(transaction: Transaction, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
     """Write the verdict, also over an earlier verdict; raise `UnknownAttemptError` if the attempt has no row."""
-    found = _find(conn, thread.id, key.compaction_id)
+    found = _find(transaction, thread.id, key.compaction_id)
     if found is None:
         raise UnknownAttemptError(
             f"attempt {key.compaction_id} of thread {key.thread_id!r} is not in the ledger: "
             "call `begin` or `note` first"
         )
-    _update(conn, thread, key.compaction_id, found, _ending(outcome))
+    _update(transaction, thread, key.compaction_id, found, _ending(outcome))
 
 
-def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
+def note(transaction: Transaction, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
     """Write the row, with its verdict, of an attempt that never began (for example because a person declined it).
 
     If an attempt with this key has begun (it has a snapshot) and has a verdict, its row is left as it is.
     """
-    found = _find(conn, thread.id, key.compaction_id)
+    found = _find(transaction, thread.id, key.compaction_id)
     if found is None:
-        _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
-    elif found["verdict"] is None or not _has_snapshot(conn, thread.id, key.compaction_id):
-        close(conn, thread, key, outcome)
+        _insert(transaction, thread, key, opening, started_at=outcome.now, **_ending(outcome))
+    elif found["verdict"] is None or not _has_snapshot(transaction, thread.id, key.compaction_id):
+        close(transaction, thread, key, outcome)
 
 
-def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
+def abandon(transaction: Transaction, thread: int, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
     """Close every open row of the namespace, except the row of `keep`, as abandoned; return how many rows changed."""
     still_open = sa.and_(_ledger.thread == thread, _ledger.namespace == namespace, _ledger.verdict.is_(None))
     if keep is not None:
         still_open &= _ledger.compaction_id != keep.compaction_id
-    done = conn.execute(sa.update(tables.ledger).where(still_open).values(verdict=ABANDONED, ended_at=now))
+    done = transaction.execute(sa.update(tables.ledger).where(still_open).values(verdict=ABANDONED, ended_at=now))
     return done.rowcount
 
 
-def settle(conn: sa.Connection, thread: Thread, compaction_id: str, *, verdict: str, reason: str) -> None:
+def settle(transaction: Transaction, thread: Thread, compaction_id: str, *, verdict: str, reason: str) -> None:
     """Write what became of a prepared summary. The cost of one that was used is in the row of the compaction."""
     values: dict[str, Any] = {"verdict": verdict, "reason": reason}
     if reason == SWAPPED:
         values |= FREE.named("summary_")
     same = sa.and_(_ledger.thread == thread.id, _ledger.compaction_id == compaction_id)
-    conn.execute(sa.update(tables.ledger).where(same).values(values))
+    transaction.execute(sa.update(tables.ledger).where(same).values(values))
 
 
-def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:
+def rows(transaction: Transaction, thread: Thread, namespace: str | None) -> list[LedgerRow]:
     """Return a thread's attempts in one namespace or (None) in all, in the order in which their rows were added."""
     query = sa.select(tables.ledger).where(_ledger.thread == thread.id).order_by(_ledger.id)
     if namespace is not None:
         query = query.where(_ledger.namespace == namespace)
-    return [_row(thread, dict(row)) for row in conn.execute(query).mappings()]
+    return [_row(thread, dict(row)) for row in transaction.execute(query).mappings()]
 
 
-def open_attempts(conn: sa.Connection, thread: int) -> list[str]:
+def open_attempts(transaction: Transaction, thread: int) -> list[str]:
     """Return the compaction_ids of the attempts that have no verdict yet."""
     query = sa.select(_ledger.compaction_id).where(_ledger.thread == thread, _ledger.verdict.is_(None))
-    return list(conn.execute(query).scalars())
+    return list(transaction.execute(query).scalars())
 
 
 def row_name(compaction_id: str) -> str:
@@ -114,41 +117,43 @@ def row_name(compaction_id: str) -> str:
     return f"ledger row {compaction_id}"
 
 
-def parents(conn: sa.Connection, thread: Thread) -> dict[str, str | None]:
+def parents(transaction: Transaction, thread: Thread) -> dict[str, str | None]:
     """Return the parent_id of each attempt of the thread, by compaction_id; raise `RowError` for a changed row."""
     query = sa.select(_ledger.compaction_id, _ledger.content, *(_ledger[name] for name in _BOUND))
     found: dict[str, str | None] = {}
-    for row in conn.execute(query.where(_ledger.thread == thread.id)).mappings():
+    for row in transaction.execute(query.where(_ledger.thread == thread.id)).mappings():
         _decode_content(thread, row["compaction_id"], row)
         found[row["compaction_id"]] = row["parent_id"]
     return found
 
 
-def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.RowMapping | None:
+def _find(transaction: Transaction, thread: int, compaction_id: str) -> sa.RowMapping | None:
     query = sa.select(_ledger.id, _ledger.verdict, _ledger.content, *(_ledger[name] for name in _BOUND))
-    found = conn.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id))
+    found = transaction.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id))
     return found.mappings().one_or_none()
 
 
-def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
+def _has_snapshot(transaction: Transaction, thread: int, compaction_id: str) -> bool:
     columns = tables.snapshot.c
     query = sa.select(columns.thread).where(columns.thread == thread, columns.compaction_id == compaction_id)
-    return conn.execute(query).first() is not None
+    return transaction.execute(query).first() is not None
 
 
-def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
+def _insert(transaction: Transaction, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
     own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
     values = {"reason": "", **own, **opening, **rest}
     texts = _take_content(values, {"base_fingerprint": "", "detail": "", "summary": None})
     content = encode_content(thread, key.compaction_id, texts, values)
     row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
-    conn.execute(sa.insert(tables.ledger).values(row))
+    transaction.execute(sa.insert(tables.ledger).values(row))
 
 
-def _update(conn: sa.Connection, thread: Thread, name: str, found: sa.RowMapping, values: dict[str, Any]) -> None:
+def _update(
+    transaction: Transaction, thread: Thread, name: str, found: sa.RowMapping, values: dict[str, Any]
+) -> None:
     content = _take_content(values, _decode_content(thread, name, found))
     row = {**values, "content": encode_content(thread, name, content, {**found, **values})}
-    conn.execute(sa.update(tables.ledger).where(_ledger.id == found["id"]).values(row))
+    transaction.execute(sa.update(tables.ledger).where(_ledger.id == found["id"]).values(row))
 
 
 def _take_content(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:

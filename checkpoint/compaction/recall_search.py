@@ -14,10 +14,10 @@ from heapq import nlargest
 from string import hexdigits
 from typing import NamedTuple
 
-import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..messages.message_codec import HANDLE_CHARS, HASH_BYTES
 from ..messages.message_codec import handle as handle_of
 from ..messages.message_store import MessageStore
@@ -89,7 +89,14 @@ class Scope(NamedTuple):
 
 
 def search_archive(
-    conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope, follow: bool
+    transaction: Transaction,
+    store: MessageStore,
+    thread: Thread,
+    query: str,
+    *,
+    limit: int,
+    scope: Scope,
+    follow: bool,
 ) -> list[SearchHit]:
     """Return the archived messages that match a query, best match first; [] if none contains a term of the query.
 
@@ -102,11 +109,11 @@ def search_archive(
     """
     if not tokens(query):
         return []
-    places = {seq: one for one in reversed(archive.entries(conn, thread)) for seq in expand(one.runs)}
-    hashes = {seq: one for one, seq in store.hashes(conn, thread).items() if seq in places}
-    with INDEXES.open(conn, thread, hashes) as index:
+    places = {seq: one for one in reversed(archive.entries(transaction, thread)) for seq in expand(one.runs)}
+    hashes = {seq: one for one, seq in store.hashes(transaction, thread).items() if seq in places}
+    with INDEXES.open(transaction, thread, hashes) as index:
         new = sorted(places.keys() - index.held.keys())
-        index.add(store.each(conn, thread, runs_of(new)))
+        index.add(store.each(transaction, thread, runs_of(new)))
         asked = index.terms_of(query)
         if not scope.is_everything:
             places = {seq: one for seq, one in places.items() if scope.contains(one)}
@@ -117,7 +124,7 @@ def search_archive(
         first: dict[int, BaseMessage] = {}
         scores = _with_neighbors(own, originals)
         if follow:
-            first = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores, _BEST)))])
+            first = store.get_many(transaction, thread, [runs_of(sorted(_ranked(scores, _BEST)))])
             own = _add_scores(own, index.scores(_rare_names(index, first.values(), asked)), places)
             scores = _with_neighbors(_with_neighbors(own, originals), originals, _AROUND)
         if scope.speaker is not None:
@@ -127,7 +134,7 @@ def search_archive(
             )
     best = _ranked(scores, limit)
     others = [] if len(best) == limit else _ranked({s: own[s] for s in own.keys() - scores.keys()}, _MOST_REPETITIONS)
-    held = store.get_many(conn, thread, [runs_of(sorted([*best, *others]))], first)
+    held = store.get_many(transaction, thread, [runs_of(sorted([*best, *others]))], first)
     more = _adding(others, [held[seq] for seq in best], held, asked, retold=scope.speaker is None)
     order = [*best, *more][:limit]
     return [_found(held[seq], places[seq], scores.get(seq, own.get(seq, 0.0))) for seq in order]
@@ -194,21 +201,21 @@ def _adding(
 
 
 def find_by_handle(
-    conn: sa.Connection, store: MessageStore, thread: Thread, handle: str, *, compactions: bool
+    transaction: Transaction, store: MessageStore, thread: Thread, handle: str, *, compactions: bool
 ) -> list[SearchHit]:
     """Return the archived message with a handle as a list of one hit; [] if there is none.
 
     With `compactions`, `handle` can also be the id of a compaction, or at least 12 characters from its start: then
     all messages that the compaction archived are returned, in the order of their sequence numbers.
     """
-    entries = archive.entries(conn, thread)
+    entries = archive.entries(transaction, thread)
     named = [one for one in entries if compactions and _is_named(one, handle.lower())]
     places = {seq: one for one in reversed(named or entries) for seq in expand(one.runs)}
     prefix = hash_prefix(handle)
-    seqs = [] if prefix is None else [s for s in store.find_by_hash(conn, thread, prefix) if s in places][:1]
+    seqs = [] if prefix is None else [s for s in store.find_by_hash(transaction, thread, prefix) if s in places][:1]
     if not seqs and named:
         seqs = sorted(places)
-    held = store.get_many(conn, thread, [runs_of(sorted(seqs))])
+    held = store.get_many(transaction, thread, [runs_of(sorted(seqs))])
     return [_found(held[seq], places[seq], 0.0) for seq in seqs]
 
 

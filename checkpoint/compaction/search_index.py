@@ -24,6 +24,7 @@ from sqlalchemy.pool import Pool
 from ..db import tables
 from ..db.statements import chunks
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..errors import DatabaseError
 from .original_conversation import is_original
 from .search_terms import DEFAULT, language_of, query_terms, terms
@@ -159,14 +160,14 @@ class SearchIndexes:
         self._begin()
 
     @contextmanager
-    def open(self, conn: sa.Connection, thread: Thread, archived: Mapping[int, bytes]) -> Generator[ThreadIndex]:
+    def open(self, transaction: Transaction, thread: Thread, archived: Mapping[int, bytes]) -> Generator[ThreadIndex]:
         """Lock the index of a thread, which holds only archived messages; the caller adds those that are missing.
 
         `archived` has the hash of each, by sequence number: a number can stand for another message after a failover.
         """
         if self._process != os.getpid():  # a forked child: another OS thread of the parent may have held the locks
             self._begin()
-        kept = self._find((ref(conn.engine.pool), thread.thread_id), thread)
+        kept = self._find((ref(transaction.conn.engine.pool), thread.thread_id), thread)
         with kept.index.lock:
             if any(archived.get(seq) != one for seq, one in kept.hashes.items()):
                 kept.index.clear()
@@ -176,7 +177,7 @@ class SearchIndexes:
             kept.size = kept.index.size
             grown = len(kept.index.held) > before
         if grown:
-            self._drop_erased(conn)
+            self._drop_erased(transaction)
             self._shrink()
 
     def drop(self, pool: Pool, thread_id: str) -> None:
@@ -210,14 +211,16 @@ class SearchIndexes:
             self._kept[key] = kept
             return kept
 
-    def _drop_erased(self, conn: sa.Connection) -> None:
+    def _drop_erased(self, transaction: Transaction) -> None:
         """Drop the indexes of threads that another process erased, and of databases that were closed."""
-        pool = ref(conn.engine.pool)
+        pool = ref(transaction.conn.engine.pool)
         with self._lock:
             mine = {kept.thread: key for key, kept in self._kept.items() if key[0] == pool}
         there: set[int] = set()
         for group in chunks(list(mine)):
-            there.update(conn.execute(sa.select(tables.thread.c.id).where(tables.thread.c.id.in_(group))).scalars())
+            there.update(
+                transaction.execute(sa.select(tables.thread.c.id).where(tables.thread.c.id.in_(group))).scalars()
+            )
         gone = [key for name, key in mine.items() if name not in there]
         with self._lock:
             for key in [*gone, *(key for key in self._kept if key[0]() is None)]:

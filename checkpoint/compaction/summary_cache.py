@@ -4,6 +4,7 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.thread_row import Thread
+from ..db.transaction import Transaction
 from ..usage import Usage
 from .attempt import AttemptKey, SummaryRecord
 
@@ -13,13 +14,13 @@ _LISTED = "\x1e"
 _summary, _ledger = tables.summary.c, tables.ledger.c
 
 
-def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
+def write(transaction: Transaction, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
     """Store the summary of an input; it replaces the compaction's earlier summary of an equal input."""
     lookup = thread.codec.lookup_text(record.input_digest)
-    conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, lookup)))
+    transaction.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, lookup)))
     has_list = record.listed or _LISTED in record.text
     text = f"{record.text}{_LISTED}{record.listed}" if has_list else record.text
-    conn.execute(
+    transaction.execute(
         sa.insert(tables.summary).values(
             thread=thread.id,
             compaction_id=compaction_id,
@@ -31,7 +32,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
     )
 
 
-def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
+def read(transaction: Transaction, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
     """Return the newest summary of this input by an attempt with the namespace and level of `key`, or None.
 
     The attempt that made the summary can have begun with other messages: an attempt that crashed is repeated with the
@@ -49,7 +50,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
         .order_by(_ledger.id.desc())
         .limit(1)
     )
-    row = conn.execute(query).mappings().one_or_none()
+    row = transaction.execute(query).mappings().one_or_none()
     if row is None:
         return None
     body = bytes(row["text"])

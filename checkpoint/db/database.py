@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, partial, wraps
 from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, cast
@@ -147,16 +147,16 @@ class Database:
         if self._setup_put_off:
             self.setup()
 
-    def run_write(self, work: Callable[[sa.Connection], T]) -> T:
+    def run_write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a writing transaction; repeat this after a deadlock or a lost connection.
 
         `work` must have the same effect when it runs twice: a connection may be lost after the commit.
         """
-        return self.retry(lambda: self.run(WRITES, lambda transaction: work(transaction.conn)))
+        return self.retry(partial(self.run, WRITES, work))
 
-    def run_read(self, work: Callable[[sa.Connection], T]) -> T:
+    def run_read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
-        return self.retry(lambda: self.run(READS, lambda transaction: work(transaction.conn)))
+        return self.retry(partial(self.run, READS, work))
 
     def run(self, mode: str, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction, READS, WRITES or SINGLE, once: `retry` repeats it."""
@@ -191,17 +191,13 @@ class Database:
                 time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - not a secret
         raise AssertionError("unreachable")
 
-    @contextmanager
-    def write(self) -> Generator[sa.Connection]:
+    def write(self) -> AbstractContextManager[Transaction]:
         """Open a writing transaction: committed at the end, rolled back by any exception."""
-        with self._opened(WRITES) as transaction:
-            yield transaction.conn
+        return self._opened(WRITES)
 
-    @contextmanager
-    def read(self) -> Generator[sa.Connection]:
+    def read(self) -> AbstractContextManager[Transaction]:
         """Open a reading transaction on one consistent snapshot of the database."""
-        with self._opened(READS) as transaction:
-            yield transaction.conn
+        return self._opened(READS)
 
     @property
     def can_read_at_once(self) -> bool:
@@ -349,24 +345,24 @@ class UsesDatabase(Protocol):
     database: Database
 
 
-def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+def writes(method: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method run in a writing transaction, which is repeated after a deadlock or a lost connection."""
 
     @database_call(f"records.{method.__name__}")
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self.database.run_write(lambda conn: method(self, conn, *args, **options))
+        return self.database.run_write(lambda transaction: method(self, transaction, *args, **options))
 
     return transaction
 
 
-def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+def reads(method: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method run in a reading transaction, which is repeated after a lost connection."""
 
     @database_call(f"records.{method.__name__}")
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self.database.run_read(lambda conn: method(self, conn, *args, **options))
+        return self.database.run_read(lambda transaction: method(self, transaction, *args, **options))
 
     return transaction
 

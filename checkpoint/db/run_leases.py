@@ -25,6 +25,7 @@ from .database import Database
 from .owner import may_run, owner
 from .statements import database_time, ignoring, insert_if_absent
 from .thread_row import LONGEST_LEASE_S
+from .transaction import Transaction
 
 LEASE_S = 60.0
 """Seconds after which a stored lease counts as ended, unless its holder prolongs it."""
@@ -149,7 +150,7 @@ class StoredRunLeases:
         """
         taken = not lease.waits and self.database.run_statement(*self._free_lease(lease)) > 0
         if not taken:
-            taken = self.database.run_write(lambda conn: self._take(conn, lease))
+            taken = self.database.run_write(lambda transaction: self._take(transaction, lease))
             lease.waits = not taken
         if taken and lease.ended:  # the caller was cancelled meanwhile
             self.release(lease)
@@ -191,13 +192,13 @@ class StoredRunLeases:
         values = {"name": name, "token": lease.token, "owner": owner(), "place": place, "lasts": self._lasts_s}
         return _take_free(self.database.engine.dialect.name), values
 
-    def _take(self, conn: sa.Connection, lease: RunLease) -> bool:
+    def _take(self, transaction: Transaction, lease: RunLease) -> bool:
         name, place = _names(lease.thread_id)
-        now = conn.execute(sa.select(database_time(conn.dialect.name))).scalar_one()
+        now = transaction.execute(sa.select(database_time(transaction.dialect.name))).scalar_one()
         new = self._mine(lease, now + self._lasts_s)
-        insert_if_absent(conn, tables.run_lease, {"name": name, **new})
+        insert_if_absent(transaction, tables.run_lease, {"name": name, **new})
         both = sa.select(tables.run_lease).where(_lease.name.in_((name, place))).with_for_update()
-        rows = {row.name: row for row in conn.execute(both)}
+        rows = {row.name: row for row in transaction.execute(both)}
         held, following = rows.get(name), rows.get(place)
         if held is None:
             return False
@@ -205,25 +206,25 @@ class StoredRunLeases:
         passed_over = following is not None and not self._is_free(following, lease, now)
         if passed_over or not self._is_free(held, lease, now):
             if mine:
-                conn.execute(sa.delete(tables.run_lease).where(_lease.name == name))
+                transaction.execute(sa.delete(tables.run_lease).where(_lease.name == name))
             if not passed_over:
-                self._keep_place(conn, lease, place, following, now)
+                self._keep_place(transaction, lease, place, following, now)
             return False
         if not mine:
-            conn.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
+            transaction.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
         if following is not None:
-            conn.execute(sa.delete(tables.run_lease).where(_lease.name == place))
+            transaction.execute(sa.delete(tables.run_lease).where(_lease.name == place))
         return True
 
     def _keep_place(
-        self, conn: sa.Connection, lease: RunLease, place: str, known: sa.Row[Any] | None, now: float
+        self, transaction: Transaction, lease: RunLease, place: str, known: sa.Row[Any] | None, now: float
     ) -> None:
         """Take the place of the next run, or keep it."""
         new = self._mine(lease, now + PLACE_S)
         if known is None:
-            insert_if_absent(conn, tables.run_lease, {"name": place, **new})
+            insert_if_absent(transaction, tables.run_lease, {"name": place, **new})
         elif known.token != lease.token or known.until - now < PLACE_S / 2:
-            conn.execute(sa.update(tables.run_lease).where(_lease.name == place).values(new))
+            transaction.execute(sa.update(tables.run_lease).where(_lease.name == place).values(new))
 
     @staticmethod
     def _mine(lease: RunLease, until: float) -> dict[str, Any]:
@@ -280,7 +281,9 @@ class StoredRunLeases:
             for lease in leases.values():
                 lease.until = until
             return
-        held = self.database.run_read(lambda conn: {*conn.scalars(sa.select(_lease.token).where(ours))})
+        held = self.database.run_read(
+            lambda transaction: {*transaction.execute(sa.select(_lease.token).where(ours)).scalars()}
+        )
         for token, lease in leases.items():
             if token not in held and not lease.ended:
                 lease.lost = True
@@ -291,9 +294,9 @@ class StoredRunLeases:
                 )
 
 
-def forget(conn: sa.Connection, thread_id: str) -> None:
+def forget(transaction: Transaction, thread_id: str) -> None:
     """Delete the lease of an erased thread, if a run holds one."""
-    conn.execute(sa.delete(tables.run_lease).where(_lease.name.in_(_names(thread_id))))
+    transaction.execute(sa.delete(tables.run_lease).where(_lease.name.in_(_names(thread_id))))
 
 
 @cache

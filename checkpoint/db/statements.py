@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from .transaction import Transaction
+
 T = TypeVar("T")
 _CLOCKS: dict[str, sa.ColumnElement[float]] = {
     "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
@@ -31,7 +33,7 @@ def absent_insert(dialect: str, table: sa.Table, names: tuple[str, ...]) -> sa.I
     return mysql.insert(table).values(values).on_duplicate_key_update(same)
 
 
-def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
+def insert_if_absent(conn: sa.Connection | Transaction, table: sa.Table, values: dict[str, Any]) -> None:
     """Insert a row unless its key exists; see `absent_insert`."""
     conn.execute(absent_insert(conn.dialect.name, table, tuple(values)), values)
 

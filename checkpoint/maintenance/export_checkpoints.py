@@ -61,7 +61,7 @@ class SaverSource:
             tables.checkpoint, tables.checkpoint.c.thread == row.id
         )
         query = query.group_by(row.id, row.thread_id).order_by(row.id)
-        rows = self._saver.database.run_read(lambda conn: conn.execute(query).all())
+        rows = self._saver.database.run_read(lambda transaction: transaction.execute(query).all())
         return {thread_id: int(count) for thread_id, count in rows}
 
     def ids(self, thread_id: str) -> list[tuple[str, str]]:
@@ -69,7 +69,7 @@ class SaverSource:
         one, row = tables.checkpoint.c, tables.thread.c
         query = sa.select(one.namespace, one.id).join(tables.thread, row.id == one.thread)
         query = query.where(row.thread_id == thread_id).order_by(one.number)
-        rows = self._saver.database.run_read(lambda conn: conn.execute(query).all())
+        rows = self._saver.database.run_read(lambda transaction: transaction.execute(query).all())
         return [(namespace, checkpoint_id) for namespace, checkpoint_id in rows]
 
     def read(self, thread_id: str, namespace: str, checkpoint_id: str) -> SourceCheckpoint:
@@ -79,9 +79,9 @@ class SaverSource:
         if found is None:
             raise SourceError("the checkpoint was deleted while it was copied")
 
-        def writes(conn: sa.Connection) -> list[pending_writes.Write]:
-            thread = self._saver.store.find(conn, thread_id, lock=False)
-            at = {} if thread is None else pending_writes.of(Transaction(conn), thread, namespace, [checkpoint_id])
+        def writes(transaction: Transaction) -> list[pending_writes.Write]:
+            thread = self._saver.store.find(transaction, thread_id, lock=False)
+            at = {} if thread is None else pending_writes.of(transaction, thread, namespace, [checkpoint_id])
             return at.get(checkpoint_id, [])
 
         stored, pending = self._saver.database.run_read(writes), found.pending_writes or []

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ..checkpoints.metadata_hashes import hashes_for_database
@@ -36,8 +35,8 @@ class ThreadMaintenance:
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Erase the checkpoints of runs, with everything that only these checkpoints refer to."""
         runs = [str(run) for run in run_ids]
-        for thread_id in self.database.run_read(lambda conn: retention.threads_of_runs(conn, runs)):
-            self._change(thread_id, lambda conn, thread: retention.delete_runs(conn, thread, runs))
+        for thread_id in self.database.run_read(lambda transaction: retention.threads_of_runs(transaction, runs)):
+            self._change(thread_id, lambda transaction, thread: retention.delete_runs(transaction, thread, runs))
 
     def copy_thread(self, serde: SerializerProtocol, source: str, target: str) -> None:
         """Copy a thread; raise ValueError if the target thread already holds anything."""
@@ -68,11 +67,13 @@ class ThreadMaintenance:
         since = None if older_than is None else self.now() - older_than
         keep = retention.Keep(last=1 if keep_last is None else keep_last, since=since, archive=archive == "keep")
         for thread_id in thread_ids:
-            self._change(str(thread_id), lambda conn, thread: retention.prune(conn, thread, serde, keep))
+            self._change(
+                str(thread_id), lambda transaction, thread: retention.prune(transaction, thread, serde, keep)
+            )
 
     def idle(self, until: float) -> list[str]:
         """Return the ids of the threads that were last written to before `until` (Unix seconds)."""
-        return self.database.run_read(lambda conn: retention.idle(conn, until))
+        return self.database.run_read(lambda transaction: retention.idle(transaction, until))
 
     def sweep(self, older_than: float) -> list[str]:
         """Erase every thread that was not written to for `older_than` seconds, and return their ids."""
@@ -94,7 +95,7 @@ class ThreadMaintenance:
         if prefix == "" or (metadata is not None and not metadata):
             raise ValueError("an empty prefix, and empty metadata, would mean every thread: leave them out")
         hashes = hashes_for_database(self.store.threads.keys, metadata or {})
-        return self.database.run_read(lambda conn: retention.names(conn, prefix, hashes))
+        return self.database.run_read(lambda transaction: retention.names(transaction, prefix, hashes))
 
     def rotate(self) -> int:
         """Use the current key for all rows that another key encrypted; return the number of changed rows."""
@@ -104,10 +105,10 @@ class ThreadMaintenance:
     def take_lease(self, thread_id: str, lease: Lease) -> bool:
         """Take a thread's lease; return False if another writer holds the lease."""
 
-        def work(conn: sa.Connection) -> bool:
-            thread = self.store.thread(conn, thread_id)
+        def work(transaction: Transaction) -> bool:
+            thread = self.store.thread(transaction, thread_id)
             taken = take_lease(thread, lease, self.now())
-            self.store.threads.save(Transaction(conn), thread)
+            self.store.threads.save(transaction, thread)
             return taken
 
         return self.database.run_write(work)
@@ -115,22 +116,22 @@ class ThreadMaintenance:
     def release_lease(self, thread_id: str, lease: Lease) -> None:
         """Give a thread's lease back."""
 
-        def work(conn: sa.Connection) -> None:
-            thread = self.store.find(conn, thread_id)
+        def work(transaction: Transaction) -> None:
+            thread = self.store.find(transaction, thread_id)
             if thread is not None:
                 release_lease(thread, lease)
-                self.store.threads.save(Transaction(conn), thread)
+                self.store.threads.save(transaction, thread)
 
         self.database.run_write(work)
 
-    def _change(self, thread_id: str, change: Callable[[sa.Connection, Thread], None]) -> None:
+    def _change(self, thread_id: str, change: Callable[[Transaction, Thread], None]) -> None:
         """Change a thread that exists, under the lock of its row, and remove its messages from the caches."""
 
-        def work(conn: sa.Connection) -> None:
-            thread = self.store.find(conn, thread_id)
+        def work(transaction: Transaction) -> None:
+            thread = self.store.find(transaction, thread_id)
             if thread is not None:
                 check_lease(thread, self.now())
-                change(conn, thread)
+                change(transaction, thread)
 
         self.database.run_write(work)
         self._forget_cached([thread_id])

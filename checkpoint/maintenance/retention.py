@@ -39,7 +39,7 @@ class Keep:
     archive: bool
 
 
-def names(conn: sa.Connection, prefix: str | None = None, metadata_hashes: Sequence[str] = ()) -> list[str]:
+def names(transaction: Transaction, prefix: str | None = None, metadata_hashes: Sequence[str] = ()) -> list[str]:
     """Return the ids of the threads that may be wanted, in the order in which they were created.
 
     Their ids begin with `prefix`, and each hash is found in the metadata hashes of one of their checkpoints.
@@ -52,56 +52,54 @@ def names(conn: sa.Connection, prefix: str | None = None, metadata_hashes: Seque
     if metadata_hashes:
         having = (held.is_(None) | held.contains(one) for one in metadata_hashes)
         query = query.where(sa.exists().where(tables.checkpoint.c.thread == row.id, *having))
-    return list(conn.execute(query).scalars())
+    return list(transaction.execute(query).scalars())
 
 
-def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
+def threads_of_runs(transaction: Transaction, runs: Sequence[str]) -> list[str]:
     """Return the ids of the threads that have checkpoints of these runs of a graph."""
     found: dict[str, None] = {}
     for chunk in chunks(runs):
         joined = sa.select(tables.thread.c.thread_id).distinct()
         joined = joined.join(tables.checkpoint, tables.checkpoint.c.thread == tables.thread.c.id)
-        found.update(dict.fromkeys(conn.execute(joined.where(tables.checkpoint.c.run.in_(chunk))).scalars()))
+        found.update(dict.fromkeys(transaction.execute(joined.where(tables.checkpoint.c.run.in_(chunk))).scalars()))
     return list(found)
 
 
-def idle(conn: sa.Connection, until: float) -> list[str]:
+def idle(transaction: Transaction, until: float) -> list[str]:
     """Return the ids of the threads that were last written to before `until` (Unix seconds)."""
     query = sa.select(tables.thread.c.thread_id).where(tables.thread.c.updated_at < until)
-    return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
+    return list(transaction.execute(query.order_by(tables.thread.c.id)).scalars())
 
 
-def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
+def erase(transaction: Transaction, thread: Thread, now: float) -> None:
     """Erase every row of a thread, and record that it was erased."""
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
-            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
-    conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
-    run_leases.forget(conn, thread.thread_id)
-    write_guards.note_erased(conn, thread.thread_id, now)
+            transaction.execute(sa.delete(table).where(table.c.thread == thread.id))
+    transaction.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
+    run_leases.forget(transaction, thread.thread_id)
+    write_guards.note_erased(transaction, thread.thread_id, now)
 
 
-def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
+def erase_idle(transaction: Transaction, *, store: MessageStore, thread_id: str, until: float) -> bool:
     """Erase a thread unless it was written to since `until`, or is leased; return whether it was erased."""
-    thread = store.find(conn, thread_id)
+    thread = store.find(transaction, thread_id)
     now = store.threads.now()
     if thread is None or thread.updated_at >= until or is_leased(thread, now):
         return False
-    erase(conn, thread, now)
+    erase(transaction, thread, now)
     return True
 
 
-def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
+def delete_runs(transaction: Transaction, thread: Thread, runs: Sequence[str]) -> None:
     """Erase the checkpoints of these runs; set the parent of their children to the nearest remaining ancestor."""
-    transaction = Transaction(conn)
     stored = checkpoint_rows.all_of(transaction, thread)
     _remove(transaction, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
-    sweep(conn, thread)
+    sweep(transaction, thread)
 
 
-def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
+def prune(transaction: Transaction, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
     """Erase the checkpoints that `keep` does not keep, and everything that only these checkpoints refer to."""
-    transaction = Transaction(conn)
     stored = checkpoint_rows.all_of(transaction, thread)
     decoder = ValueDecoder(thread, serde, items.fetch(transaction, thread, _metadata_values(stored)))
     describe = thread.codec.describe
@@ -112,8 +110,8 @@ def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: 
     kept = _kept(thread, stored, about, written, keep)
     _remove(transaction, thread, stored, gone=about.keys() - kept)
     if not keep.archive:
-        _drop_archive(conn, thread)
-    sweep(conn, thread)
+        _drop_archive(transaction, thread)
+    sweep(transaction, thread)
 
 
 def _metadata_values(stored: Sequence[CheckpointRow]) -> References:
@@ -184,12 +182,12 @@ def _remove(
     checkpoint_rows.change_all(transaction, thread, change)
 
 
-def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
+def _drop_archive(transaction: Transaction, thread: Thread) -> None:
     """Erase the archive, and the snapshots of attempts that have ended."""
-    still_open = ledger.open_attempts(conn, thread.id)
-    conn.execute(sa.delete(tables.archive).where(tables.archive.c.thread == thread.id))
+    still_open = ledger.open_attempts(transaction, thread.id)
+    transaction.execute(sa.delete(tables.archive).where(tables.archive.c.thread == thread.id))
     ours = tables.snapshot.c.thread == thread.id
-    conn.execute(sa.delete(tables.snapshot).where(ours, tables.snapshot.c.compaction_id.not_in(still_open)))
+    transaction.execute(sa.delete(tables.snapshot).where(ours, tables.snapshot.c.compaction_id.not_in(still_open)))
 
 
 def _time(one: CheckpointRow) -> float:
@@ -199,13 +197,12 @@ def _time(one: CheckpointRow) -> float:
         return float("inf")
 
 
-def sweep(conn: sa.Connection, thread: Thread) -> None:
+def sweep(transaction: Transaction, thread: Thread) -> None:
     """Erase the messages and values that no checkpoint, pending write, snapshot or archive row refers to."""
-    transaction = Transaction(conn)
     found = references.joined(references_of_rows(transaction, thread))
     shared = items.fetch(transaction, thread, References(values=found.shared))
     runs = [found.runs, *(items.shared_runs(shared, number, thread) for number in found.shared)]
-    held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
+    held = [*snapshots.of_thread(transaction, thread).values(), *archive.of_thread(transaction, thread).values()]
     live = set(expand(all_runs(thread, [*runs, *held])))
     live.update(-1 - number for number in (*found.values, *found.shared))
     gone: list[int] = []

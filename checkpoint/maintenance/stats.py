@@ -52,18 +52,18 @@ class ThreadStats:
         return self.checkpoint_bytes + self.write_bytes + self.message_bytes + self.value_bytes
 
 
-def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> ThreadStats | None:
+def stats(transaction: Transaction, *, store: MessageStore, thread_id: str) -> ThreadStats | None:
     """Return the statistics of a thread, or None if the thread does not exist."""
-    thread = store.find(conn, thread_id, lock=False)
+    thread = store.find(transaction, thread_id, lock=False)
     if thread is None:
         return None
-    [found] = _of_rows(conn.execute(_query(one=True), {"key": thread.id}).mappings())
-    return replace(found, unshared_message_bytes=_unshared_bytes(conn, thread))
+    [found] = _of_rows(transaction.execute(_query(one=True), {"key": thread.id}).mappings())
+    return replace(found, unshared_message_bytes=_unshared_bytes(transaction, thread))
 
 
-def stats_of_all(conn: sa.Connection) -> list[ThreadStats]:
+def stats_of_all(transaction: Transaction) -> list[ThreadStats]:
     """Return the statistics of all threads, in the order in which they were created, by one statement."""
-    return list(_of_rows(conn.execute(_query(one=False)).mappings()))
+    return list(_of_rows(transaction.execute(_query(one=False)).mappings()))
 
 
 def _of_rows(rows: Iterable[Mapping[Any, Any]]) -> Iterator[ThreadStats]:
@@ -72,14 +72,13 @@ def _of_rows(rows: Iterable[Mapping[Any, Any]]) -> Iterator[ThreadStats]:
         yield ThreadStats(**held)
 
 
-def _unshared_bytes(conn: sa.Connection, thread: Thread) -> int:
-    transaction = Transaction(conn)
+def _unshared_bytes(transaction: Transaction, thread: Thread) -> int:
     rows = references_of_rows(transaction, thread)
     whole = references.joined(rows)
     shared = items.fetch(transaction, thread, References(values=whole.shared))
     runs = [one.runs for one in rows]
     runs += [items.shared_runs(shared, number, thread) for one in rows for number in one.shared]
-    runs += snapshots.of_thread(conn, thread).values()
+    runs += snapshots.of_thread(transaction, thread).values()
     all_runs(thread, runs)
     data: dict[int, bytes] = {}
     items.open_rows(thread.codec, items.all_rows(transaction, thread), data)

@@ -72,47 +72,47 @@ ENCODED_COLUMNS = (
 
 
 def copy(
-    conn: sa.Connection, *, store: MessageStore, serde: SerializerProtocol, source_id: str, target_id: str
+    transaction: Transaction, *, store: MessageStore, serde: SerializerProtocol, source_id: str, target_id: str
 ) -> None:
     """Copy every row of a thread to an empty thread; do nothing if the source thread does not exist."""
     if source_id == target_id:
         raise ValueError(f"thread {source_id!r} cannot be copied onto itself")
-    found = {name: store.find(conn, name) for name in sorted((source_id, target_id))}
+    found = {name: store.find(transaction, name) for name in sorted((source_id, target_id))}
     source, target = found[source_id], found[target_id]
-    if source is None or (target is not None and _is_copy(conn, source, target)):
+    if source is None or (target is not None and _is_copy(transaction, source, target)):
         return
     if target is not None and (target.next_checkpoint or target.next_seq):
         raise ValueError(f"thread {target_id!r} holds checkpoints already; copy into a new one")
-    target = store.thread(conn, target_id)
+    target = store.thread(transaction, target_id)
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
-            rows = conn.execute(sa.select(table).where(table.c.thread == source.id)).mappings()
+            rows = transaction.execute(sa.select(table).where(table.c.thread == source.id)).mappings()
             for chunk in chunks([_copied(table, dict(row), source.codec, target) for row in rows]):
-                conn.execute(sa.insert(table), chunk)
+                transaction.execute(sa.insert(table), chunk)
     if not target.codec.hashes_are_plain:
-        _update_hashes(conn, target)
+        _update_hashes(transaction, target)
     for name in ("next_seq", "next_value", "next_checkpoint", "packed"):
         setattr(target, name, getattr(source, name))
-    _rename(Transaction(conn), serde, source, target)
-    store.threads.save(Transaction(conn), target)
+    _rename(transaction, serde, source, target)
+    store.threads.save(transaction, target)
 
 
-def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
+def rotate(transaction: Transaction, *, store: MessageStore, thread_id: str) -> int:
     """Use the current key for all rows that another key encrypted; return the number of changed rows."""
     keys = store.threads.keys
-    thread = store.find(conn, thread_id)
+    thread = store.find(transaction, thread_id)
     if keys is None or thread is None:
         return 0
     changed = 0
     for encoded in ENCODED_COLUMNS:
         table, column = encoded.table, encoded.column
-        for row in conn.execute(sa.select(table).where(table.c.thread == thread.id)).mappings().all():
+        for row in transaction.execute(sa.select(table).where(table.c.thread == thread.id)).mappings().all():
             if not keys.is_current(bytes(row[column])):
                 key = sa.and_(*(part == row[part.name] for part in table.primary_key))
                 anew = encoded.encode_again(row, thread.codec, thread.codec)
-                conn.execute(sa.update(table).where(key).values({column: anew}))
+                transaction.execute(sa.update(table).where(key).values({column: anew}))
                 changed += 1
-    return changed + store.threads.rotate(Transaction(conn), thread)
+    return changed + store.threads.rotate(transaction, thread)
 
 
 def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thread) -> dict[str, Any]:
@@ -150,20 +150,21 @@ def _rename(transaction: Transaction, serde: SerializerProtocol, source: Thread,
     batch.count()
 
 
-def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
+def _update_hashes(transaction: Transaction, thread: Thread) -> None:
     """Replace the hashes of copied rows, because an encrypted thread's hashes depend on the thread."""
-    transaction = Transaction(conn)
     for row in items.all_rows(transaction, thread):
         items.hash_again(transaction, thread, row)
 
 
-def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
+def _is_copy(transaction: Transaction, source: Thread, target: Thread) -> bool:
     """Return whether the target already holds the copy, with the same checkpoints as the source.
 
     This is so if the connection was lost after the commit, and the transaction is repeated.
     """
-    return bool(source.next_checkpoint) and _ids(conn, source) == _ids(conn, target)
+    return bool(source.next_checkpoint) and _ids(transaction, source) == _ids(transaction, target)
 
 
-def _ids(conn: sa.Connection, thread: Thread) -> set[tuple[str, int, str]]:
-    return {(one.namespace, one.number, one.id) for one in checkpoint_rows.all_of(Transaction(conn), thread)}
+def _ids(transaction: Transaction, thread: Thread) -> set[tuple[str, int, str]]:
+    one = tables.checkpoint.c
+    rows = transaction.execute(sa.select(one.namespace, one.number, one.id).where(one.thread == thread.id))
+    return {(namespace, number, name) for namespace, number, name in rows}

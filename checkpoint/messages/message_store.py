@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from ..db.row_codec import HASH_PREFIX_BYTES
@@ -26,15 +25,15 @@ class MessageStore:
         self.threads = threads
         self._serde = StrictSerializer()
 
-    def thread(self, conn: sa.Connection, thread_id: str) -> Thread:
+    def thread(self, transaction: Transaction, thread_id: str) -> Thread:
         """Return the conversation thread, created if needed, and lock its row until the transaction ends."""
-        return self.threads.lock(Transaction(conn), thread_id)
+        return self.threads.lock(transaction, thread_id)
 
-    def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
+    def find(self, transaction: Transaction, thread_id: str, *, lock: bool = True) -> Thread | None:
         """Return a conversation thread, or None if it does not exist; `lock` locks its row for the transaction."""
-        return self.threads.find(Transaction(conn), thread_id, lock=lock)
+        return self.threads.find(transaction, thread_id, lock=lock)
 
-    def put(self, conn: sa.Connection, thread: Thread, messages: Sequence[BaseMessage]) -> Runs:
+    def put(self, transaction: Transaction, thread: Thread, messages: Sequence[BaseMessage]) -> Runs:
         """Store the messages that are new, and return the sequence numbers of all the messages as runs, in order.
 
         Raise `MessageError`, before anything is written, for a message that has no id or a value that could not be
@@ -44,7 +43,6 @@ class MessageStore:
             if not message.id:
                 raise MessageError(f"a {message.type} message has no id; every message needs one before it is stored")
         bodies = [stored_bytes(message) for message in messages]
-        transaction = Transaction(conn)
         if thread.seqs is None:
             thread.seqs = items.read_hashes(transaction, thread)
         batch = items.Batch(thread)
@@ -57,14 +55,14 @@ class MessageStore:
             self.threads.save(transaction, thread)
         return runs
 
-    def get(self, conn: sa.Connection, thread: Thread, runs: Runs) -> list[BaseMessage]:
+    def get(self, transaction: Transaction, thread: Thread, runs: Runs) -> list[BaseMessage]:
         """Return the messages with the sequence numbers in `runs`; raise `RowError` for a missing or damaged row."""
-        found = self.get_many(conn, thread, [runs])
+        found = self.get_many(transaction, thread, [runs])
         return [found[seq] for seq in expand(runs)]
 
     def get_many(
         self,
-        conn: sa.Connection,
+        transaction: Transaction,
         thread: Thread,
         many: Iterable[Runs],
         known: dict[int, BaseMessage] | None = None,
@@ -75,12 +73,12 @@ class MessageStore:
         """
         found = dict(known or {})
         missing = runs_of([seq for seq in expand(covering(many)) if seq not in found])
-        data = items.fetch(Transaction(conn), thread, References(missing))
+        data = items.fetch(transaction, thread, References(missing))
         decoder = ValueDecoder(thread, self._serde, data, found)
         decoder.get(missing)
         return decoder.messages
 
-    def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, BaseMessage]]:
+    def each(self, transaction: Transaction, thread: Thread, runs: Runs) -> Iterator[tuple[int, BaseMessage]]:
         """Yield (sequence number, message) of each message in sorted runs; only some are in memory at a time.
 
         Raise `RowError`, naming the row, if a row is missing or damaged.
@@ -88,19 +86,19 @@ class MessageStore:
         seqs = list(expand(runs))
         for at in range(0, len(seqs), _AT_ONCE):
             part = seqs[at : at + _AT_ONCE]
-            found = self.get_many(conn, thread, [runs_of(part)])
+            found = self.get_many(transaction, thread, [runs_of(part)])
             yield from ((seq, found[seq]) for seq in part)
 
-    def hashes(self, conn: sa.Connection, thread: Thread) -> dict[bytes, int]:
+    def hashes(self, transaction: Transaction, thread: Thread) -> dict[bytes, int]:
         """Return the sequence number of each message by its lookup hash; those of large values are negative."""
-        return items.read_hashes(Transaction(conn), thread)
+        return items.read_hashes(transaction, thread)
 
-    def find_by_hash(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
+    def find_by_hash(self, transaction: Transaction, thread: Thread, start: bytes) -> list[int]:
         """Return the sequence numbers of messages whose hash starts with `start` (at least 6 bytes), newest first."""
         prefix = thread.codec.lookup_prefix(start[:HASH_PREFIX_BYTES])
-        found = self.hashes(conn, thread)
+        found = self.hashes(transaction, thread)
         seqs = sorted((seq for one, seq in found.items() if seq >= 0 and one.startswith(prefix)), reverse=True)
         if len(start) == HASH_PREFIX_BYTES or not seqs:
             return seqs
-        data = items.fetch(Transaction(conn), thread, References(covering(((seq, 1),) for seq in seqs)))
+        data = items.fetch(transaction, thread, References(covering(((seq, 1),) for seq in seqs)))
         return [seq for seq in seqs if content_hash(data[seq]).startswith(start)]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Literal, TypeVar
 
-import sqlalchemy as sa
 import typer
 from rich.filesize import decimal
 
@@ -135,9 +134,9 @@ def _print(rows: list[dict[str, Any]], *, title: str) -> None:
 class _OneTransaction(Database):
     """A database object whose methods all use one transaction that another object has opened and will end."""
 
-    def __init__(self, database: Database, conn: sa.Connection) -> None:
+    def __init__(self, database: Database, transaction: Transaction) -> None:
         super().__init__(database.engine, keys=database.keys)
-        self._one = Transaction(conn)
+        self._one = transaction
 
     def run(self, mode: str, work: Callable[[Transaction], T]) -> T:  # noqa: ARG002 - it was begun
         """Run `work` in the open transaction, and leave its commit or rollback to the caller."""
@@ -154,6 +153,6 @@ def _rolled_back(database: Database) -> Generator[Database]:
 
     The transaction locks rows, so other writers of these threads (on SQLite, all writers) wait until the block ends.
     """
-    with suppress(_Dry), database.write() as conn:
-        yield _OneTransaction(database, conn)
+    with suppress(_Dry), database.write() as transaction:
+        yield _OneTransaction(database, transaction)
         raise _Dry

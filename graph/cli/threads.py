@@ -139,7 +139,7 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         counted(tables.checkpoint).label("checkpoints"),
         counted(tables.ledger, tables.ledger.c.trigger != PREPARING, ~is_undo).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
-    return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
+    return saver.database.run_read(lambda transaction: [dict(row) for row in transaction.execute(query).mappings()])
 
 
 def _bill(saver: SQLAlchemySaver, thread: str) -> dict[str, Any]:

@@ -134,11 +134,10 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
     `compaction_view` are read: other channels may hold values of classes that this process cannot load.
     """
 
-    def work(conn: sa.Connection) -> ThreadData:
-        thread = saver.store.find(conn, thread_id, lock=False)
+    def work(transaction: Transaction) -> ThreadData:
+        thread = saver.store.find(transaction, thread_id, lock=False)
         if thread is None:
             return ThreadData(thread_id=thread_id)
-        transaction = Transaction(conn)
         stored = [one for one in all_of(transaction, thread) if not one.namespace]
         writes = written(transaction, thread, stored)
         errors = {one.key: [write for write in writes[one.key] if _is_models_error(write)] for one in stored}
@@ -146,17 +145,17 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         wanted = joined([*(one.references for one in stored), *raised])
         reading = ValueDecoder(thread, saver.serde, fetch(transaction, thread, wanted))
         said = {one.key: _said(reading, one) for one in stored}
-        snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
+        snapshots, archived = snapshots_of(transaction, thread), archived_of(transaction, thread)
         reading.get(covering(said.values()))
         beside = [*snapshots.values(), *archived.values()]
-        shown = _Shown(saver.store.get_many(conn, thread, beside, reading.messages))
+        shown = _Shown(saver.store.get_many(transaction, thread, beside, reading.messages))
         return ThreadData(
             thread_id=thread_id,
             checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key], shown) for one in stored],
-            attempts=rows(conn, thread, None),
+            attempts=rows(transaction, thread, None),
             snapshots=snapshots,
             archived=archived,
-            parents=parents(conn, thread),
+            parents=parents(transaction, thread),
             messages=shown.messages,
         )
 
@@ -173,7 +172,7 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
         thread.next_seq,
         *(attempts.with_only_columns(column).scalar_subquery() for column in attempts.selected_columns),
     ).where(thread.thread_id == thread_id)
-    found = saver.database.run_read(lambda conn: conn.execute(query).one_or_none())
+    found = saver.database.run_read(lambda transaction: transaction.execute(query).one_or_none())
     return "-".join(map(str, found or ()))
 
 

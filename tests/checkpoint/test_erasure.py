@@ -130,7 +130,7 @@ def test_no_file_holds_a_word_of_an_erased_thread(empty_url: str, forget: Any) -
         database.setup()
         if database.is_postgresql:  # which compresses large values itself
             with database.write() as conn:
-                conn.exec_driver_sql("ALTER TABLE compaction_item ALTER COLUMN body SET STORAGE EXTERNAL")
+                conn.conn.exec_driver_sql("ALTER TABLE compaction_item ALTER COLUMN body SET STORAGE EXTERNAL")
         for thread_id, said in (("gone", gone), ("kept", kept)):
             fill(database, thread_id, said)
         file = Path(str(database.engine.url.database))
@@ -219,7 +219,7 @@ def test_no_journal_of_an_applications_own_engine_holds_a_word(tmp_path: Path, m
 
 def test_reclaim_says_where_a_reader_keeps_old_bytes(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes cannot be overwritten while somebody reads an old state of the database; afterwards they can."""
-    if "mariadb" in empty_url:
+    if not empty_url.startswith(("sqlite", "postgresql")):
         pytest.skip("MariaDB keeps old states in its undo log, apart from the tables")
     monkeypatch.setattr("langgraph_compaction.checkpoint.db.urls.BUSY_TIMEOUT_S", 0.05)
     with Database.open(empty_url) as database, Database.open(empty_url) as other:
@@ -251,7 +251,7 @@ def test_reclaim_replaces_the_samples_of_the_planner() -> None:
                 "WHERE starts_with(tablename, 'compaction_')"
             )
             with database.read() as conn:
-                return " ".join(conn.exec_driver_sql(query).scalars())
+                return " ".join(conn.conn.exec_driver_sql(query).scalars())
 
         with database.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as conn:
             conn.exec_driver_sql("ANALYZE").close()

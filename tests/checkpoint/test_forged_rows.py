@@ -53,28 +53,28 @@ def saver() -> Iterator[Any]:
 Plant = Callable[[Any, sa.Connection, str, bytes], None]
 
 
-def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
+def into_checkpoint(saver: Any, conn: Transaction, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoint_rows.find(Transaction(conn), thread, "", None)
+    stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     if "values" in content:
         content["values"] = {**stored.values, **content["values"]}
-    checkpoint_rows.put(Transaction(conn), thread, replace(stored, **content))
+    checkpoint_rows.put(conn, thread, replace(stored, **content))
 
 
-def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes, **parts: Any) -> None:
+def in_a_write(saver: Any, conn: Transaction, kind: str, data: bytes, **parts: Any) -> None:
     """Write tagged bytes as what a task wrote, with other parts of the pending write as given."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoint_rows.find(Transaction(conn), thread, "", None)
+    stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     none = References()
     write = pending_writes.Write("", "task-9", 0, "short", [INLINE, kind, data], row="", references=none)
     new = pending_writes.TaskWrites(("", stored.id), "task-9", [replace(write, **parts)], none)
-    pending_writes.put(Transaction(conn), thread, new)
+    pending_writes.put(conn, thread, new)
 
 
-def reseal(saver: Any, conn: sa.Connection, name: str, content: bytes) -> None:
+def reseal(saver: Any, conn: Transaction, name: str, content: bytes) -> None:
     """Put content into the own envelope of the first row of a kind, as one with the code and write access can."""
     thread = saver.store.thread(conn, "t")
     first = conn.execute(
@@ -85,7 +85,7 @@ def reseal(saver: Any, conn: sa.Connection, name: str, content: bytes) -> None:
     conn.execute(sa.update(tables.item).where(here).values(body=body))
 
 
-def in_a_typed_value(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
+def in_a_typed_value(saver: Any, conn: Transaction, kind: str, data: bytes) -> None:
     """Write tagged bytes as a large value that the serializer has written."""
     into_checkpoint(saver, conn, values={"long": [TYPED, 0]}, references=References(values=(0,)))
     reseal(saver, conn, "value", ormsgpack.packb([kind, data]))
@@ -253,7 +253,7 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""
     with saver.database.write() as conn:
         thread = saver.store.thread(conn, "t")
-        stored = checkpoint_rows.find(Transaction(conn), thread, "", None)
+        stored = checkpoint_rows.find(conn, thread, "", None)
         assert stored is not None
         refs = stored.references.encode()
         content = [stored.v, stored.ts, {}, {}, None, {"short": None}, stored.metadata, None]

@@ -7,7 +7,6 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.db import schema, tables
 from langgraph_compaction.checkpoint.db.thread_row import Threads
-from langgraph_compaction.checkpoint.db.transaction import Transaction
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -16,7 +15,7 @@ def set_up(_number: int, url: str) -> None:
     with Database.open(url) as database:
         database.setup()
         with database.read() as conn:
-            assert schema.stored_version(conn) == schema.VERSION
+            assert schema.stored_version(conn.conn) == schema.VERSION
 
 
 @forks
@@ -25,7 +24,7 @@ def test_processes_that_set_up_at_once_all_succeed(empty_url: str) -> None:
     run_together(4, set_up, empty_url)
     with Database.open(empty_url) as database, database.read() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables.schema)).scalar() == 1
-        assert set(tables.METADATA.tables) <= set(sa.inspect(conn).get_table_names())
+        assert set(tables.METADATA.tables) <= set(sa.inspect(conn.conn).get_table_names())
 
 
 def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
@@ -33,7 +32,7 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
     with Database.open(empty_url) as database:
         database.setup()
         with database.write() as conn:
-            Threads().lock(Transaction(conn), "t")
+            Threads().lock(conn, "t")
         database.setup()
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.messages.items import HASH_BYTES
 from langgraph_compaction.checkpoint.messages.references import References
@@ -90,32 +91,32 @@ def test_exchanged_names_of_threads_are_named(keys: Keyring | None) -> None:
                 records.history(thread)
 
 
-def change_places(conn: sa.Connection) -> None:
+def change_places(conn: Transaction) -> None:
     """Let the oldest of three checkpoints stand where the newest stood, and the other way round."""
     number = tables.checkpoint.c.number
     for now, then in ((0, 9), (2, 0), (9, 2)):
         conn.execute(sa.update(tables.checkpoint).where(number == now).values(number=then))
 
 
-def change_parent(conn: sa.Connection) -> None:
+def change_parent(conn: Transaction) -> None:
     """Let the newest checkpoint follow upon the oldest."""
     number = tables.checkpoint.c.number
     oldest = conn.execute(sa.select(tables.checkpoint.c.id).where(number == 0)).scalar_one()
     conn.execute(sa.update(tables.checkpoint).where(number == 2).values(parent=oldest))
 
 
-def change_run(conn: sa.Connection) -> None:
+def change_run(conn: Transaction) -> None:
     """Give the newest checkpoint to another run."""
     conn.execute(sa.update(tables.checkpoint).where(tables.checkpoint.c.number == 2).values(run="another"))
 
 
-def change_metadata_hashes(conn: sa.Connection) -> None:
+def change_metadata_hashes(conn: Transaction) -> None:
     """Let filters pass the newest checkpoint by."""
     mine = tables.checkpoint.c.number == 2
     conn.execute(sa.update(tables.checkpoint).where(mine).values(metadata_hashes=""))
 
 
-def change_references(conn: sa.Connection) -> None:
+def change_references(conn: Transaction) -> None:
     """Let the newest checkpoint refer to no message, so that the next sweep would erase its messages."""
     mine = tables.checkpoint.c.number == 2
     conn.execute(sa.update(tables.checkpoint).where(mine).values(refs=References().encode()))
@@ -126,7 +127,7 @@ def change_references(conn: sa.Connection) -> None:
     "change", [change_places, change_parent, change_run, change_metadata_hashes, change_references]
 )
 def test_a_checkpoint_moved_to_another_place_is_named(
-    change: Callable[[sa.Connection], None], keys: Keyring | None
+    change: Callable[[Transaction], None], keys: Keyring | None
 ) -> None:
     """Whoever makes another checkpoint the newest, or changes what one follows upon, is found out."""
     with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
@@ -202,7 +203,7 @@ def test_a_filter_key_never_reaches_sql(any_url: str, key: str) -> None:
         assert len(list(saver.list(config_of("t"), filter={"source": "loop"}))) == 2
 
 
-def change(table: sa.Table, **values: object) -> Callable[[sa.Connection], object]:
+def change(table: sa.Table, **values: object) -> Callable[[Transaction], object]:
     """Change columns of every row of a table."""
     return lambda conn: conn.execute(sa.update(table).values(values))
 
@@ -213,7 +214,7 @@ def _without(end: Callable[[Any], Any]) -> sa.Delete:
     return sa.delete(tables.ledger).where(number == sa.select(end(number)).scalar_subquery())
 
 
-COLUMNS: dict[str, tuple[str, Callable[[sa.Connection], object]]] = {
+COLUMNS: dict[str, tuple[str, Callable[[Transaction], object]]] = {
     "the parent of a compaction": ("ledger row", change(tables.ledger, parent_id=None)),
     "the namespace of a compaction": ("ledger row", change(tables.ledger, namespace="other")),
     "the checkpoint of a compaction": ("ledger row", change(tables.ledger, checkpoint_id="other")),

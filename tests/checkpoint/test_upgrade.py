@@ -194,7 +194,7 @@ def test_a_process_learns_that_the_tables_were_upgraded(empty_url: str) -> None:
         steps = Steps(saver, "t")
         steps.put({"messages": talk(2)})
         with saver.database.write() as conn:
-            conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN stamp TO stamp_5")
+            conn.conn.exec_driver_sql("ALTER TABLE compaction_thread RENAME COLUMN stamp TO stamp_5")
             conn.execute(sa.update(tables.schema).values(version=5))
         with pytest.raises(SchemaError, match="update langgraph-compaction"):
             steps.put({"messages": talk(3)}, on=where("t"))
@@ -212,7 +212,7 @@ def test_the_cost_of_summaries_is_added_to_a_database_of_version_3(empty_url: st
         records.close(key, COMMITTED)
         with saver.database.write() as conn:
             for column in [*new, tables.summary.c.cost]:
-                conn.exec_driver_sql(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
+                conn.conn.exec_driver_sql(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
             conn.execute(sa.update(tables.schema).values(version=3))
     with SQLAlchemySaver.from_url(empty_url) as saver:
         saver.setup()

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.messages import items
 from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.happenings import shown
@@ -129,9 +128,9 @@ def torn(saver: Any) -> list[str]:
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
             thread = saver.store.find(conn, name, lock=False)
-            named = set(items.read_hashes(Transaction(conn), thread).values())
+            named = set(items.read_hashes(conn, thread).values())
             held: dict[int, bytes] = {}
-            items.open_rows(thread.codec, items.all_rows(Transaction(conn), thread), held)
+            items.open_rows(thread.codec, items.all_rows(conn, thread), held)
             strange = [seq for seq in held if not -1 - thread.next_value < seq < thread.next_seq]
             problems += [f"item {seq} of thread {name}" for seq in sorted({*named ^ held.keys(), *strange})]
     return problems

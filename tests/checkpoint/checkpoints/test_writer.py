@@ -18,7 +18,6 @@ import pytest
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints.writer import Change, Writer, _Turns
 from langgraph_compaction.checkpoint.db.thread_row import Lease, Threads, check_lease, holding_lease
-from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.errors import LeaseError
 from langgraph_compaction.checkpoint.messages import items
 from langgraph_compaction.checkpoint.messages.message_codec import loads, stored_bytes
@@ -91,11 +90,11 @@ def meet(writer: Writer, jobs: Sequence[tuple[str, Work]], contexts: Sequence[Co
 def said(database: Database, thread_id: str) -> list[str | None]:
     """Return the ids of a thread's messages, in the order in which they were stored."""
     with database.read() as conn:
-        thread = Threads().find(Transaction(conn), thread_id, lock=False)
+        thread = Threads().find(conn, thread_id, lock=False)
         if thread is None:
             return []
         found: dict[int, bytes] = {}
-        items.open_rows(thread.codec, items.all_rows(Transaction(conn), thread), found)
+        items.open_rows(thread.codec, items.all_rows(conn, thread), found)
         assert [*found] == [*range(thread.next_seq)]
         return [loads(body).id for body in found.values()]
 
@@ -137,9 +136,9 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
     """A writer without the lease is refused, and its holder is not, whoever writes for them."""
     lease = Lease("secret", 60.0)
     with database.write() as conn:
-        thread = threads.lock(Transaction(conn), thread_id)
+        thread = threads.lock(conn, thread_id)
         thread.lease, thread.lease_until = lease.token, 1_060.0
-        threads.save(Transaction(conn), thread)
+        threads.save(conn, thread)
 
     def checked(number: int) -> Work:
         def work(change: Change) -> None:

@@ -12,7 +12,6 @@ from langgraph_compaction.checkpoint.compaction import archive as archive_rows
 from langgraph_compaction.checkpoint.compaction import recall_search, search_index
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.compaction.search_index import INDEXES, SearchIndexes
-from langgraph_compaction.checkpoint.db.transaction import Transaction
 from langgraph_compaction.checkpoint.messages import items
 from langgraph_compaction.checkpoint.messages.message_codec import content_hash, dumps, fingerprint, handle, loads
 from langgraph_compaction.checkpoint.messages.sequence_runs import runs_of
@@ -311,9 +310,9 @@ def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None)
             thread.seqs = {}
             batch = items.Batch(thread)
             runs = runs_of([batch.add_message(body)])
-            items.insert(Transaction(conn), batch.items)
+            items.insert(conn, batch.items)
             batch.count()
-            records.store.threads.save(Transaction(conn), thread)
+            records.store.threads.save(conn, thread)
             archive_rows.write(conn, thread, "", "compaction", runs, now=1.0)
         name = content_hash(body).hex()
         assert not fingerprint(old).startswith(name[:12])

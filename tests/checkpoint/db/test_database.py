@@ -39,7 +39,7 @@ def threads_of(database: Database) -> set[str]:
 def create_thread(database: Database, thread_id: str) -> int:
     """Write one thread row and return its key."""
     with database.write() as conn:
-        return THREADS.lock(Transaction(conn), thread_id).id
+        return THREADS.lock(conn, thread_id).id
 
 
 def memory_engine() -> sa.Engine:
@@ -126,7 +126,7 @@ def test_transactions_of_a_mariadb_session_have_their_isolation(
     count = sa.select(sa.func.count()).where(tables.thread.c.thread_id.startswith(thread_id))
     with Database.open(url) as database, Database.open(url) as other:
 
-        def seen(transaction: Callable[[], AbstractContextManager[sa.Connection]], name: str) -> int:
+        def seen(transaction: Callable[[], AbstractContextManager[Transaction]], name: str) -> int:
             """How many rows that were committed meanwhile a transaction sees."""
             with transaction() as conn:
                 before = conn.execute(count).scalar_one()
@@ -211,19 +211,19 @@ def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, th
     """
     with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
         with database.read() as conn, database.read() as other:
-            parents = [conn.connection.driver_connection, other.connection.driver_connection]
+            parents = [one.conn.connection.driver_connection for one in (conn, other)]
         begun = threading.Event()
 
         def write() -> None:
             with database.write() as conn:
                 begun.set()
-                THREADS.lock(Transaction(conn), f"{thread_id}-parent")
+                THREADS.lock(conn, f"{thread_id}-parent")
                 time.sleep(0.3)  # long enough for the fork
 
         def work(number: int) -> None:
             with database.read() as conn, database.read() as other:
-                assert conn.connection.driver_connection not in parents
-                assert other.connection.driver_connection not in parents
+                assert conn.conn.connection.driver_connection not in parents
+                assert other.conn.connection.driver_connection not in parents
             for n in range(10):
                 create_thread(database, f"{thread_id}-{number}-{n}")
 
@@ -280,7 +280,7 @@ def test_a_child_of_a_transaction_is_told_what_to_do(tmp_path: Path, way: str) -
 TWO_ROWS = sa.select(tables.schema.c.id).union_all(sa.select(tables.schema.c.version))
 
 
-def find_damage(conn: sa.Connection) -> None:
+def find_damage(conn: Transaction) -> None:
     """Raise an error half-way through a query."""
     rows = conn.execute(TWO_ROWS)
     for _ in rows:  # a name of this function, which the error's traceback keeps

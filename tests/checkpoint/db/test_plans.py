@@ -46,7 +46,7 @@ def saver(cleared_url: Callable[[str], str]) -> Generator[SQLAlchemySaver]:
                 if table is not tables.schema:
                     names = ", ".join(f'"{column.name}"' for column in table.columns)
                     values = ", ".join(map(_value, table.columns))
-                    conn.exec_driver_sql(
+                    conn.conn.exec_driver_sql(
                         f"INSERT INTO {table.name} ({names}) SELECT {values} FROM generate_series(1, {ROWS}) AS n"  # noqa: S608 - our own names
                     )
         opened.database.run(SINGLE, lambda transaction: transaction.conn.exec_driver_sql("ANALYZE"))
