@@ -264,10 +264,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         await self.database.workers.run(self.reclaim)
 
     def stats(self, thread_id: str | None = None) -> _Stats:
-        """Return statistics of one thread, or of every thread. Sizes in bytes count the bodies of the stored rows.
-
-        The statistics of every thread are one statement, without `unshared_message_bytes`.
-        """
+        """Return statistics of one thread, or of every thread. Sizes in bytes count the bodies of the stored rows."""
         return self.maintenance.stats(thread_id)
 
     async def astats(self, thread_id: str | None = None) -> _Stats:

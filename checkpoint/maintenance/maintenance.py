@@ -85,10 +85,7 @@ class ThreadMaintenance:
 
     def stats(self, thread_id: str | None) -> list[ThreadStats]:
         """Return the statistics of one thread, or of all threads."""
-        if thread_id is None:
-            return self.database.run_read(stats.stats_of_all)
-        found = self.database.run_read(partial(stats.stats, store=self.store, thread_id=thread_id))
-        return [] if found is None else [found]
+        return self.database.run_read(partial(stats.stats, thread_id=thread_id))
 
     def threads(self, prefix: str | None = None, metadata: Mapping[str, Any] | None = None) -> list[str]:
         """Return the ids of the threads that may be wanted: metadata are compared by their hashes only."""

@@ -21,7 +21,7 @@ from ..messages import items, references
 from ..messages.decode import TYPED, VALUE, ValueDecoder
 from ..messages.message_store import MessageStore
 from ..messages.references import References
-from ..messages.sequence_runs import Runs, covering, expand
+from ..messages.sequence_runs import covering, expand
 
 _DELTA = "counters_since_delta_snapshot"
 
@@ -203,7 +203,9 @@ def sweep(transaction: Transaction, thread: Thread) -> None:
     shared = items.fetch(transaction, thread, References(values=found.shared))
     runs = [found.runs, *(items.shared_runs(shared, number, thread) for number in found.shared)]
     held = [*snapshots.of_thread(transaction, thread).values(), *archive.of_thread(transaction, thread).values()]
-    live = set(expand(all_runs(thread, [*runs, *held])))
+    whole = covering([*runs, *held])
+    items.check_runs(thread, whole)
+    live = set(expand(whole))
     live.update(-1 - number for number in (*found.values, *found.shared))
     gone: list[int] = []
     for seq, hashes, body in items.all_rows(transaction, thread):
@@ -227,13 +229,6 @@ def references_of_rows(transaction: Transaction, thread: Thread) -> list[Referen
     rows = [one.references for one in checkpoint_rows.all_of(transaction, thread)]
     rows += [writes[0].references for _, _, writes in pending_writes.all_of(transaction, thread) if writes]
     return rows
-
-
-def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
-    """Return the sorted union of runs; raise RowError for a sequence number that the thread has never assigned."""
-    whole = covering(many)
-    items.check_runs(thread, whole)
-    return whole
 
 
 _STAMP = (

@@ -49,7 +49,6 @@ _SIZES: Columns = {
     "messages": lambda row: decimal(row["message_bytes"]),
     "values": lambda row: decimal(row["value_bytes"]),
     "total": lambda row: decimal(row["total_bytes"]),
-    "not shared": lambda row: "" if (size := row["unshared_message_bytes"]) is None else decimal(size),
 }
 _BILL: Columns = {
     "thread": lambda row: row["thread_id"],
@@ -81,11 +80,7 @@ def threads(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of checkpoints.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the threads, or the checkpoints of one thread, the newest first.
-
-    With --sizes and a thread, the command also shows how large its messages would be if each checkpoint had its own
-    copies.
-    """
+    """List the threads, or the checkpoints of one thread, the newest first."""
     chosen = prefix is not None or bool(metadata)
     if chosen and thread is not None:
         raise SettingsError("--prefix and --metadata choose among the threads: name no thread beside them")
