@@ -63,7 +63,7 @@ class CompactionRecords:
     @reads
     def snapshot(self, transaction: Transaction, key: AttemptKey) -> list[BaseMessage] | None:
         """Return the messages with which an attempt began, byte for byte; None if the attempt never began."""
-        thread = self.store.find(transaction, key.thread_id, lock=False)
+        thread = self.store.threads.find(transaction, key.thread_id, lock=False)
         runs = None if thread is None else snapshots.read(transaction, thread, key.compaction_id)
         return None if thread is None or runs is None else self.store.get(transaction, thread, runs)
 
@@ -75,7 +75,7 @@ class CompactionRecords:
     @reads
     def find_summary(self, transaction: Transaction, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
         """Return the stored summary of the same input and level; None if there is none or the gate rejected it."""
-        thread = self.store.find(transaction, key.thread_id, lock=False)
+        thread = self.store.threads.find(transaction, key.thread_id, lock=False)
         return None if thread is None else summary_cache.read(transaction, thread, key, input_digest)
 
     @writes
@@ -147,13 +147,13 @@ class CompactionRecords:
         self, transaction: Transaction, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float
     ) -> int:
         """Give every open ledger row except `keep` the verdict "abandoned"; return how many rows changed."""
-        thread = self.store.find(transaction, thread_id)
+        thread = self.store.threads.find(transaction, thread_id)
         return 0 if thread is None else ledger.abandon(transaction, thread.id, namespace, keep=keep, now=now)
 
     @reads
     def history(self, transaction: Transaction, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
         """Return a thread's attempts in the order in which they began."""
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         return [] if thread is None else ledger.rows(transaction, thread, namespace)
 
     @reads
@@ -179,7 +179,7 @@ class CompactionRecords:
         """
         if speaker is not None and speaker not in SPEAKERS:
             raise ValueError(f"speaker={speaker!r} is none of {', '.join(map(repr, SPEAKERS))}")
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         scope = recall_search.Scope(compaction_id, since, until, speaker)
         if thread is None:  # another process may have erased it
             INDEXES.drop(transaction.conn.engine.pool, thread_id)
@@ -197,7 +197,7 @@ class CompactionRecords:
         With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then the
         method returns all messages that this compaction archived, in their order.
         """
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         if thread is None:
             return []
         return recall_search.find_by_handle(transaction, self.store, thread, handle, compactions=compactions)
@@ -221,7 +221,7 @@ class CompactionRecords:
 
         `head` is the compaction_id of the state's last commit.
         """
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         if thread is None:
             return original_conversation.join(messages, (), (), ())
         line = _chain(transaction, thread, head)
@@ -249,7 +249,7 @@ class CompactionRecords:
         compaction_id of the state's last commit. Raise UnknownAttemptError if the state does not contain the
         compaction, or if several of the state's ids begin so.
         """
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         line = [] if thread is None else _chain(transaction, thread, head)
         named = [name for name in line if name.startswith(compaction_id)] if compaction_id else line[-1:]
         runs = snapshots.read(transaction, thread, named[0]) if thread is not None and len(named) == 1 else None
@@ -268,13 +268,13 @@ class CompactionRecords:
 
         `head` is the compaction_id of the state's last commit.
         """
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         return [] if thread is None else _chain(transaction, thread, head)
 
     @reads
     def began_with(self, transaction: Transaction, thread_id: str, compaction_id: str) -> list[BaseMessage]:
         """Return the messages with which a compaction began; raise UnknownAttemptError if it has no snapshot."""
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         runs = None if thread is None else snapshots.read(transaction, thread, compaction_id)
         if thread is None or runs is None:
             raise UnknownAttemptError(f"thread {thread_id!r} has no snapshot of a compaction {compaction_id!r}")
@@ -283,7 +283,7 @@ class CompactionRecords:
     @reads
     def taken_by(self, transaction: Transaction, thread_id: str, compaction_id: str) -> list[BaseMessage]:
         """Return the messages that a compaction removed or shortened, in their original form."""
-        thread = self.store.find(transaction, thread_id, lock=False)
+        thread = self.store.threads.find(transaction, thread_id, lock=False)
         runs = None if thread is None else archive.of_thread(transaction, thread).get(compaction_id)
         return [] if thread is None or runs is None else self.store.get(transaction, thread, runs)
 
@@ -294,7 +294,7 @@ class CompactionRecords:
 
     @writes
     def _forget(self, transaction: Transaction, thread_id: str) -> None:
-        thread = self.store.find(transaction, thread_id)
+        thread = self.store.threads.find(transaction, thread_id)
         if thread is not None:
             retention.erase(transaction, thread, self.store.threads.now())
 
@@ -316,7 +316,7 @@ class CompactionRecords:
 
     def _lock(self, transaction: Transaction, thread_id: str) -> Thread:
         """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
-        thread, run = self.store.thread(transaction, thread_id), current_run()
+        thread, run = self.store.threads.lock(transaction, thread_id), current_run()
         self.erasures.check(lambda: transaction, thread, run)
         # a row that was already used keeps its key even if this transaction is rolled back, so it can be noted now
         if thread.next_seq or thread.next_checkpoint:

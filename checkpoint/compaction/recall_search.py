@@ -18,6 +18,7 @@ from langchain_core.messages import BaseMessage
 
 from ..db.thread_row import Thread
 from ..db.transaction import Transaction
+from ..messages import items
 from ..messages.message_codec import HANDLE_CHARS, HASH_BYTES
 from ..messages.message_codec import handle as handle_of
 from ..messages.message_store import MessageStore
@@ -110,7 +111,7 @@ def search_archive(
     if not tokens(query):
         return []
     places = {seq: one for one in reversed(archive.entries(transaction, thread)) for seq in expand(one.runs)}
-    hashes = {seq: one for one, seq in store.hashes(transaction, thread).items() if seq in places}
+    hashes = {seq: one for one, seq in items.read_hashes(transaction, thread).items() if seq in places}
     with INDEXES.open(transaction, thread, hashes) as index:
         new = sorted(places.keys() - index.held.keys())
         index.add(store.each(transaction, thread, runs_of(new)))

@@ -80,7 +80,7 @@ class SaverSource:
             raise SourceError("the checkpoint was deleted while it was copied")
 
         def writes(transaction: Transaction) -> list[pending_writes.Write]:
-            thread = self._saver.store.find(transaction, thread_id, lock=False)
+            thread = self._saver.store.threads.find(transaction, thread_id, lock=False)
             at = {} if thread is None else pending_writes.of(transaction, thread, namespace, [checkpoint_id])
             return at.get(checkpoint_id, [])
 

@@ -103,7 +103,7 @@ class ThreadMaintenance:
         """Take a thread's lease; return False if another writer holds the lease."""
 
         def work(transaction: Transaction) -> bool:
-            thread = self.store.thread(transaction, thread_id)
+            thread = self.store.threads.lock(transaction, thread_id)
             taken = take_lease(thread, lease, self.now())
             self.store.threads.save(transaction, thread)
             return taken
@@ -114,7 +114,7 @@ class ThreadMaintenance:
         """Give a thread's lease back."""
 
         def work(transaction: Transaction) -> None:
-            thread = self.store.find(transaction, thread_id)
+            thread = self.store.threads.find(transaction, thread_id)
             if thread is not None:
                 release_lease(thread, lease)
                 self.store.threads.save(transaction, thread)
@@ -125,7 +125,7 @@ class ThreadMaintenance:
         """Change a thread that exists, under the lock of its row, and remove its messages from the caches."""
 
         def work(transaction: Transaction) -> None:
-            thread = self.store.find(transaction, thread_id)
+            thread = self.store.threads.find(transaction, thread_id)
             if thread is not None:
                 check_lease(thread, self.now())
                 change(transaction, thread)

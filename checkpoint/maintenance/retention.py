@@ -83,7 +83,7 @@ def erase(transaction: Transaction, thread: Thread, now: float) -> None:
 
 def erase_idle(transaction: Transaction, *, store: MessageStore, thread_id: str, until: float) -> bool:
     """Erase a thread unless it was written to since `until`, or is leased; return whether it was erased."""
-    thread = store.find(transaction, thread_id)
+    thread = store.threads.find(transaction, thread_id)
     now = store.threads.now()
     if thread is None or thread.updated_at >= until or is_leased(thread, now):
         return False

@@ -77,13 +77,13 @@ def copy(
     """Copy every row of a thread to an empty thread; do nothing if the source thread does not exist."""
     if source_id == target_id:
         raise ValueError(f"thread {source_id!r} cannot be copied onto itself")
-    found = {name: store.find(transaction, name) for name in sorted((source_id, target_id))}
+    found = {name: store.threads.find(transaction, name) for name in sorted((source_id, target_id))}
     source, target = found[source_id], found[target_id]
     if source is None or (target is not None and _is_copy(transaction, source, target)):
         return
     if target is not None and (target.next_checkpoint or target.next_seq):
         raise ValueError(f"thread {target_id!r} holds checkpoints already; copy into a new one")
-    target = store.thread(transaction, target_id)
+    target = store.threads.lock(transaction, target_id)
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
             rows = transaction.execute(sa.select(table).where(table.c.thread == source.id)).mappings()
@@ -100,7 +100,7 @@ def copy(
 def rotate(transaction: Transaction, *, store: MessageStore, thread_id: str) -> int:
     """Use the current key for all rows that another key encrypted; return the number of changed rows."""
     keys = store.threads.keys
-    thread = store.find(transaction, thread_id)
+    thread = store.threads.find(transaction, thread_id)
     if keys is None or thread is None:
         return 0
     changed = 0

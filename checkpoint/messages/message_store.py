@@ -25,14 +25,6 @@ class MessageStore:
         self.threads = threads
         self._serde = StrictSerializer()
 
-    def thread(self, transaction: Transaction, thread_id: str) -> Thread:
-        """Return the conversation thread, created if needed, and lock its row until the transaction ends."""
-        return self.threads.lock(transaction, thread_id)
-
-    def find(self, transaction: Transaction, thread_id: str, *, lock: bool = True) -> Thread | None:
-        """Return a conversation thread, or None if it does not exist; `lock` locks its row for the transaction."""
-        return self.threads.find(transaction, thread_id, lock=lock)
-
     def put(self, transaction: Transaction, thread: Thread, messages: Sequence[BaseMessage]) -> Runs:
         """Store the messages that are new, and return the sequence numbers of all the messages as runs, in order.
 
@@ -89,14 +81,10 @@ class MessageStore:
             found = self.get_many(transaction, thread, [runs_of(part)])
             yield from ((seq, found[seq]) for seq in part)
 
-    def hashes(self, transaction: Transaction, thread: Thread) -> dict[bytes, int]:
-        """Return the sequence number of each message by its lookup hash; those of large values are negative."""
-        return items.read_hashes(transaction, thread)
-
     def find_by_hash(self, transaction: Transaction, thread: Thread, start: bytes) -> list[int]:
         """Return the sequence numbers of messages whose hash starts with `start` (at least 6 bytes), newest first."""
         prefix = thread.codec.lookup_prefix(start[:HASH_PREFIX_BYTES])
-        found = self.hashes(transaction, thread)
+        found = items.read_hashes(transaction, thread)
         seqs = sorted((seq for one, seq in found.items() if seq >= 0 and one.startswith(prefix)), reverse=True)
         if len(start) == HASH_PREFIX_BYTES or not seqs:
             return seqs

@@ -135,7 +135,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
     """
 
     def work(transaction: Transaction) -> ThreadData:
-        thread = saver.store.find(transaction, thread_id, lock=False)
+        thread = saver.store.threads.find(transaction, thread_id, lock=False)
         if thread is None:
             return ThreadData(thread_id=thread_id)
         stored = [one for one in all_of(transaction, thread) if not one.namespace]

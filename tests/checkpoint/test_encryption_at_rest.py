@@ -126,7 +126,7 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(any_url: str) 
         messages = conversation("same", 5)
         with saver.database.write() as conn:
             for name in ("t", "u"):
-                saver.store.put(conn, saver.store.thread(conn, name), messages)
+                saver.store.put(conn, saver.store.threads.lock(conn, name), messages)
         with saver.database.read() as conn:
             bodies = [bytes(body) for body in conn.execute(sa.select(tables.item.c.body)).scalars()]
         hashes = hashes_of(saver)

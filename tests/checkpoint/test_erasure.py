@@ -69,7 +69,9 @@ def rows(database: Database) -> Iterator[tuple[str, bytes]]:
             for row in conn.execute(sa.select(table)).mappings():
                 yield from ((table.name, _bytes(value)) for value in row.values())
                 for sealed in ENCODED_COLUMNS:
-                    if sealed.table is table and (thread := store.find(conn, names[row["thread"]], lock=False)):
+                    if sealed.table is table and (
+                        thread := store.threads.find(conn, names[row["thread"]], lock=False)
+                    ):
                         body = bytes(row[sealed.column])
                         yield table.name, thread.codec.decode(sealed.name(row), body, bound=sealed.bound(row))
 

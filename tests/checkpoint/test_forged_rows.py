@@ -55,7 +55,7 @@ Plant = Callable[[Any, sa.Connection, str, bytes], None]
 
 def into_checkpoint(saver: Any, conn: Transaction, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
-    thread = saver.store.thread(conn, "t")
+    thread = saver.store.threads.lock(conn, "t")
     stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     if "values" in content:
@@ -65,7 +65,7 @@ def into_checkpoint(saver: Any, conn: Transaction, **content: Any) -> None:
 
 def in_a_write(saver: Any, conn: Transaction, kind: str, data: bytes, **parts: Any) -> None:
     """Write tagged bytes as what a task wrote, with other parts of the pending write as given."""
-    thread = saver.store.thread(conn, "t")
+    thread = saver.store.threads.lock(conn, "t")
     stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     none = References()
@@ -76,7 +76,7 @@ def in_a_write(saver: Any, conn: Transaction, kind: str, data: bytes, **parts: A
 
 def reseal(saver: Any, conn: Transaction, name: str, content: bytes) -> None:
     """Put content into the own envelope of the first row of a kind, as one with the code and write access can."""
-    thread = saver.store.thread(conn, "t")
+    thread = saver.store.threads.lock(conn, "t")
     first = conn.execute(
         sa.select(tables.item).where(TABLES[name][1]).order_by(sa.func.abs(tables.item.c.seq))
     ).first()
@@ -252,7 +252,7 @@ def test_a_pending_write_of_no_known_form_is_named(saver: Any, part: dict[str, A
 def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""
     with saver.database.write() as conn:
-        thread = saver.store.thread(conn, "t")
+        thread = saver.store.threads.lock(conn, "t")
         stored = checkpoint_rows.find(conn, thread, "", None)
         assert stored is not None
         refs = stored.references.encode()
@@ -273,7 +273,7 @@ def test_bytes_changed_inside_a_valid_envelope_give_no_other_error(saver: Any, n
     """Whoever can write a fitting checksum makes reads differ or fail with RowError; nothing else comes out."""
     chance = random.Random(name)  # noqa: S311 - reproducible, not secret
     with saver.database.read() as conn:
-        codec = saver.store.find(conn, "t", lock=False).codec
+        codec = saver.store.threads.find(conn, "t", lock=False).codec
     for turn in range(300):
         row = chance.choice(rows(saver, name))
         label, beside = label_of(name, row)

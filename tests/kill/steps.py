@@ -127,7 +127,7 @@ def torn(saver: Any) -> list[str]:
                 owners = set(conn.execute(sa.select(table.c.thread).distinct()).scalars())
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
-            thread = saver.store.find(conn, name, lock=False)
+            thread = saver.store.threads.find(conn, name, lock=False)
             named = set(items.read_hashes(conn, thread).values())
             held: dict[int, bytes] = {}
             items.open_rows(thread.codec, items.all_rows(conn, thread), held)

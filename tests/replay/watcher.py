@@ -174,7 +174,7 @@ class Watcher:
         there = {message.id: message for message in new}
         left = {dumps(m) for m in old if m.id not in there or as_said(there[m.id]) != as_said(m)}
         with self.records.database.read() as conn:
-            thread = self.records.store.find(conn, self.thread, lock=False)
+            thread = self.records.store.threads.find(conn, self.thread, lock=False)
             assert thread is not None, "the thread is not known"
             runs = archive.of_thread(conn, thread, "").get(compaction, ())
             kept = set(map(dumps, self.records.store.get(conn, thread, runs)))

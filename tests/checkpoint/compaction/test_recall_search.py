@@ -306,7 +306,7 @@ def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None)
         database.setup()
         records = CompactionRecords(database)
         with database.write() as conn:
-            thread = records.store.thread(conn, "t")
+            thread = records.store.threads.lock(conn, "t")
             thread.seqs = {}
             batch = items.Batch(thread)
             runs = runs_of([batch.add_message(body)])

@@ -67,7 +67,7 @@ async def test_the_event_loop_goes_on_while_a_put_waits(asaver: Any, thread_id: 
 
     def hold() -> None:
         with asaver.database.write() as conn:
-            asaver.store.thread(conn, thread_id)
+            asaver.store.threads.lock(conn, thread_id)
             held.set()
             assert let_go.wait(20)
 

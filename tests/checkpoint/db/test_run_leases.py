@@ -205,7 +205,7 @@ def test_an_erased_thread_leaves_no_lease(database: Database, thread_id: str) ->
     """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
     records, lease = CompactionRecords(database), RunLease(thread_id)
     with database.write() as conn:
-        records.store.thread(conn, thread_id)
+        records.store.threads.lock(conn, thread_id)
     assert records.run_leases.take(lease)
     records.forget(thread_id)
     assert stored(database, lease) == 0
