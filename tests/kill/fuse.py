@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
-import sqlalchemy as sa
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.db.transaction import READS, Transaction
 from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.node_context import Body, NodeContext
 
@@ -48,7 +48,7 @@ class Fuse:
             NODES[name] = self._body(name, body)
         for name in WRITES:
             setattr(CompactionRecords, name, self._write(name, getattr(CompactionRecords, name)))
-        Database.write = self._transaction(Database.write)  # in a child, for good
+        Database._opened = self._transaction(Database._opened)
 
     def _body(self, name: str, body: Body) -> Body:
         def fused(turn: NodeContext) -> Generator[Any, Any, dict[str, Any]]:
@@ -73,11 +73,15 @@ class Fuse:
 
         return fused
 
-    def _transaction(self, write: Callable[[Database], Any]) -> Any:
+    def _transaction(self, opened: Callable[..., Any]) -> Any:
         @contextmanager
-        def fused(database: Database) -> Generator[sa.Connection]:
-            with write(database) as connection:
-                yield connection
+        def fused(
+            database: Database, mode: str, *others: type[Exception], ready: bool = True
+        ) -> Generator[Transaction]:
+            with opened(database, mode, *others, ready=ready) as transaction:
+                yield transaction
+                if mode == READS:
+                    return
                 if name := getattr(self.writing, "name", None):  # not the lease of the run
                     self(f"sql {name}:inside")
 
