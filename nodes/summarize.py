@@ -145,7 +145,7 @@ def _written(
         sections=_sections(context, draft),
         clip=draft["clip"],
         time=time,
-        behind=() if originals else _own_request(context, level),
+        behind=() if originals or shortened else _own_request(context, level),
     )
     if level.is_deterministic:
         return (yield from summarize_by_sections(work))

@@ -47,11 +47,11 @@ def read_from(messages: Sequence[AnyMessage]) -> int:
 
 
 def _is_compaction(block: str | dict[str, Any]) -> bool:
-    """Whether this is a compaction with content; Anthropic ignores an empty one, of a compaction that has failed."""
+    """Whether this is a compaction; at Anthropic, one without content has failed and is ignored."""
     if not isinstance(block, dict):
         return False
     told = block["value"] if block.get("type") == "non_standard" and isinstance(block.get("value"), dict) else block
-    return told.get("type") == "compaction" and bool(told.get("content") or told.get("encrypted_content"))
+    return told.get("type") == "compaction" and bool(told.get("content", told.get("encrypted_content")))
 
 
 def with_history_changed(messages: Iterable[AnyMessage]) -> list[AnyMessage]:

@@ -24,6 +24,7 @@ _FIELDS = {
     "redacted_thinking": {"type", "data"},
     "server_tool_use": {"type", "id", "name", "input", "cache_control"},
     "web_search_tool_result": {"type", "tool_use_id", "content", "cache_control"},
+    "compaction": {"type", "content", "encrypted_content", "signature", "tool_changes", "cache_control", "index"},
 }
 _THOUGHTS = ("thinking", "redacted_thinking")
 _NEEDED = {
@@ -34,7 +35,7 @@ _NEEDED = {
 }
 _SAID_BY = {
     "user": {"text", "image", "document", "tool_result"},
-    "assistant": {"text", "tool_use", "server_tool_use", "web_search_tool_result", *_THOUGHTS},
+    "assistant": {"text", "tool_use", "server_tool_use", "web_search_tool_result", "compaction", *_THOUGHTS},
     "result": {"text", "image", "document"},
 }
 
@@ -48,7 +49,8 @@ def anthropic_defects(payload: dict[str, Any]) -> list[str]:
         if not NAME.fullmatch(t["name"])
     ]
     found += [f"{defect}: system" for defect in _system(payload.get("system"))]
-    if not messages or messages[0]["role"] != "user":
+    opening = _as_blocks(messages[0]["content"]) if messages else []
+    if not messages or (messages[0]["role"] != "user" and "compaction" not in [one.get("type") for one in opening]):
         found.append("the first message is not the user's: message 0")
     for place, message in enumerate(messages):
         if message.keys() != {"role", "content"}:
@@ -71,7 +73,13 @@ def signature(payload: dict[str, Any], said: list[dict[str, Any]]) -> str:
 
 
 def _signature(payload: dict[str, Any], before: list[tuple[str, dict[str, Any]]]) -> str:
-    known = json.dumps([payload.get("system"), payload.get("tools"), before], sort_keys=True)
+    compacted = [at for at, (_, block) in enumerate(before) if block["type"] == "compaction"]
+    from_there = before[max(compacted, default=0) :]  # the API reads nothing before its own compaction
+    read = [
+        (role, {key: block[key] for key in block if block[key] is not None and key != "index"})
+        for role, block in from_there
+    ]
+    known = json.dumps([payload.get("system"), payload.get("tools"), read], sort_keys=True)
     return f"{_BINDS}{hashlib.sha256(known.encode()).hexdigest()}"
 
 
@@ -97,8 +105,10 @@ def _turn(payload: dict[str, Any]) -> Iterator[str]:
     spoken = _spoken(payload["messages"])
     if (payload.get("thinking") or {}).get("type") != "enabled" or not spoken or spoken[-1][0] != "user":
         return
-    ours = max(n for n, (role, block) in enumerate(spoken) if role == "user" and block.get("type") != "tool_result")
-    first = next(dropwhile(lambda one: one[0] == "user", spoken[ours:]), None)
+    said = [n for n, (role, block) in enumerate(spoken) if role == "user" and block.get("type") != "tool_result"]
+    ours = max(said, default=0)
+    passed = dropwhile(lambda one: one[0] == "user" or one[1].get("type") == "compaction", spoken[ours:])
+    first = next(passed, None)
     if first and first[1].get("type") not in _THOUGHTS:
         yield f"a turn without its thinking: block {ours + 1}"
 

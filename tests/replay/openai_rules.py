@@ -28,6 +28,7 @@ _ITEM_FIELDS = {
     "message": {"type", "role", "content", "id", "phase", "status"},
     "function_call": {"type", "call_id", "name", "arguments", "id", "status"},
     "function_call_output": {"type", "call_id", "output", "id", "status"},
+    "compaction": {"type", "id", "encrypted_content"},
     "reasoning": {"type", "id", "summary", "encrypted_content", "content", "status"},
 }
 _RESPONSES_PARTS = {"assistant": {"output_text", "refusal"}}
@@ -129,7 +130,7 @@ def responses_defects(payload: dict[str, Any]) -> list[str]:
     """Return the reasons why the Responses API would refuse this payload."""
     items = payload["input"]
     found = [*_tool_names(tool["name"] for tool in payload.get("tools") or ())]
-    if not any(item.get("role") == "user" for item in items):
+    if not any(item.get("role") == "user" or item.get("type") == "compaction" for item in items):
         found.append("no user message: the request")
     for place, item in enumerate(items):
         following = items[place + 1] if place + 1 < len(items) else {}
@@ -154,6 +155,8 @@ def _item(item: dict[str, Any], following: dict[str, Any]) -> Iterator[str]:
         yield from _call(item["call_id"], item["name"], item["arguments"], RESPONSES_ID)
     elif kind == "function_call_output":
         yield from _parts(item["output"], _INPUT_PARTS, blank=False)
+    elif kind == "compaction":
+        return
     elif following.get("type") != "function_call" and following.get("role") != "assistant":
         yield "reasoning without what followed it"
 

@@ -36,8 +36,8 @@ SAID, REASONED = 20, 7
 class StrictServer:
     """Answers requests of one conversation, and keeps what it refused and what it was sent again."""
 
-    def __init__(self, steps: int, *, thinks: str = "", cites: bool = False) -> None:
-        self.steps, self.thinks, self.cites = steps, thinks, cites
+    def __init__(self, steps: int, *, thinks: str = "", cites: bool = False, compacts: int = 0) -> None:
+        self.steps, self.thinks, self.cites, self.compacts = steps, thinks, cites, compacts
         self.requests: list[dict[str, Any]] = []
         """The requests of the agent, without those for summaries."""
         self.refused: list[str] = []
@@ -45,6 +45,9 @@ class StrictServer:
         """By kind of block, how many were sent again, and how many were said by the answers that were sent again."""
         self.largest = 0
         """Tokens of the largest request to the Responses API, with the stored conversation that it goes on with."""
+        self.unread = 0
+        """Number of messages and items that were sent before the provider's own newest compaction."""
+        self.compactions = 0
         self.base_url = ""
         self.dollars: list[tuple[bool, float]] = []
         """What each answer costs, and whether it is one of the agent."""
@@ -91,7 +94,8 @@ class StrictServer:
     def _next(self, payload: dict[str, Any]) -> tuple[str, list[Block]]:
         """Return the text and the calls (id, name, input) of the next answer."""
         text = json.dumps(payload)
-        if not payload.get("tools"):
+        newest = json.dumps((payload.get("messages") or payload["input"])[-1])
+        if not payload.get("tools") or "<conversation>" in newest:
             named = ", ".join(dict.fromkeys(NAMED.findall(text)))
             return f"<summary>The user wants containers looked up. Looked up so far: {named}.</summary>", []
         self.requests.append(payload)
@@ -103,8 +107,13 @@ class StrictServer:
 
     def _anthropic(self, payload: dict[str, Any]) -> str:
         self._compare(payload)
+        self.unread += max(
+            (at for at, one in enumerate(payload["messages"]) if "compaction" in _types(one)), default=0
+        )
         text, asked = self._next(payload)
         said: list[Block] = []
+        if self._is_compacted(payload, asked or payload.get("tools")):
+            said.append({"type": "compaction", "content": f"Looked up: {NAMED.findall(json.dumps(payload))}."})
         starts = self._step % self.steps == 1
         binds = payload["model"] in CHECKS_HISTORY
         thinks = bool(payload.get("tools")) and (binds or bool(payload.get("thinking")))
@@ -148,6 +157,12 @@ class StrictServer:
         events += [{"type": "message_delta", "delta": ended, "usage": message["usage"]}, {"type": "message_stop"}]
         return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
+    def _is_compacted(self, payload: dict[str, Any], by_agent: Any) -> bool:
+        """Whether the provider compacts what it has read before this answer of the agent's."""
+        due = bool(self.compacts and by_agent) and len(json.dumps(payload)) // 5 > self.compacts
+        self.compactions += due
+        return due
+
     def _compare(self, payload: dict[str, Any]) -> None:
         """Count what answers said, and what of it is sent again with them."""
         for message in payload["messages"]:
@@ -169,7 +184,11 @@ class StrictServer:
         text, asked = self._next(payload)
         given = [*self._stored.get(str(payload.get("previous_response_id")), ()), *payload["input"]]
         number = next(self._number)
+        compacted = [at for at, one in enumerate(payload["input"]) if one["type"] == "compaction"]
+        self.unread += sum(one.get("role") != "system" for one in payload["input"][: max(compacted, default=0)])
         said: list[Block] = [{"type": "reasoning", "id": f"rs_{number}", "summary": []}] if self.thinks else []
+        if self._is_compacted(payload, asked or payload.get("tools")):
+            said.insert(0, {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": "gAAAA" * 100})
         if text:
             part = {"type": "output_text", "text": text, "annotations": []}
             said.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": [part]})
@@ -236,6 +255,11 @@ def _name(blocks: list[Block]) -> str:
     return (calls or [block["text"] for block in blocks if block["type"] == "text"] or [""])[0]
 
 
+def _types(message: Block) -> set[str]:
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    return {block["type"] for block in blocks}
+
+
 def _kinds(blocks: list[Block]) -> Counter[str]:
     kinds = Counter(block["type"] for block in blocks)
     return kinds + Counter(citations=sum(bool(block.get("citations")) for block in blocks))
@@ -252,6 +276,8 @@ def _streamed(block: Block) -> tuple[Block, list[Block]]:
             cited = [{"type": "citations_delta", "citation": one} for one in block.get("citations", ())]
             begun = {"type": "text", "text": "", **({"citations": []} if cited else {})}
             return begun, [*cited, {"type": "text_delta", "text": block["text"]}]
+        case "compaction":
+            return {**block, "content": None}, [{"type": "compaction_delta", "content": block["content"]}]
         case "tool_use" | "server_tool_use":
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
         case _:

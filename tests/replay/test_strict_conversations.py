@@ -6,6 +6,7 @@ how much of the thinking, citations and images is still sent.
 
 import asyncio
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes import compact_messages, view
-from tests.full import part
+from tests.full import examples, part
 from tests.replay.strict_server import StrictServer, strict_server
 from tests.settings import settings as of_flat_names
 
@@ -73,6 +74,12 @@ PROVIDERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"thinks": "each"},
         {"name": "claude-sonnet-4-6", "thinking": ENABLED},
     ),
+    "claude that compacts": (
+        claude,
+        {"compacts": 1_400},
+        {"name": "claude-opus-5-5", "betas": ["compact-2026-01-12"]},
+    ),
+    "responses that compact": (openai, {"compacts": 1_400}, {"use_responses_api": True, "store": False}),
     "responses": (openai, {"thinks": "each"}, {"use_responses_api": True, "store": False}),
     "responses of a stored conversation": (openai, {}, {"use_responses_api": True, "use_previous_response_id": True}),
     "chat completions": (openai, {}, {"use_responses_api": False}),
@@ -173,9 +180,10 @@ def test_no_request_is_refused(name: str, preset: str, door: str, form: str) -> 
         built = DOORS[door](client(strict, stream=form == "stream", **options), sized(preset), InMemorySaver())
         drive(built, form)
         assert strict.refused == []
+        assert strict.unread == 0
         assert len(strict.requests) == TURNS * STEPS
-        assert commits(built)
-        if client is claude:
+        assert commits(built) or strict.compactions
+        if client is claude and plays.get("thinks"):
             checks_history = options["name"] == "claude-opus-5-5"
             assert strict.share("thinking") > 0.3 if checks_history else strict.share("thinking") == 1
             assert strict.share("image") == 1
@@ -212,6 +220,45 @@ def test_a_feature_is_switched_on_or_off(provider: Any, without: dict[str, Any],
             drive(built, turns=range(begin, begin + 2))
             assert commits(built)
         assert strict.refused == []
+
+
+BETAS = ["compact-2026-01-12"]
+FAMILIES: list[tuple[Any, list[dict[str, Any]]]] = [
+    (
+        claude,
+        [
+            {"name": "claude-opus-5-5", "betas": BETAS},
+            {"name": "claude-sonnet-4-6", "betas": BETAS},
+            {"name": "claude-sonnet-4-6", "betas": BETAS, "thinking": ENABLED},
+        ],
+    ),
+    (
+        openai,
+        [
+            {"use_responses_api": True},
+            {"use_responses_api": True, "store": False},
+            {"use_responses_api": True, "use_previous_response_id": True},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("seed", range(examples(12, full=1_000)))
+def test_features_are_switched_at_random(seed: int) -> None:
+    """Thinking, stored conversations, citations, the provider's own compaction, and who compacts beside it."""
+    drawn = Random(seed)  # noqa: S311 - not a secret
+    client, variants = drawn.choice(FAMILIES)
+    thinks = "each" if client is claude else drawn.choice(("", "each"))
+    plays: dict[str, Any] = {"thinks": thinks, "cites": drawn.choice((True, False))}
+    door, saver = drawn.choice(list(DOORS)), InMemorySaver()
+    with strict_server(STEPS, **plays) as strict:
+        for turn in range(4):
+            strict.compacts = drawn.choice((0, 1_400))
+            form, settings = drawn.choice(("sync", "async", "stream")), sized(drawn.choice(PRESETS))
+            built = DOORS[door](client(strict, stream=form == "stream", **drawn.choice(variants)), settings, saver)
+            drive(built, form, range(turn, turn + 1))
+        assert strict.refused == []
+        assert strict.unread == 0
 
 
 @pytest.mark.parametrize("provider", part([CHECKS_HISTORY, STORED], 2))
