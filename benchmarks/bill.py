@@ -99,7 +99,7 @@ class Provider(BaseChatModel):
         answer = self._answer(text) if is_own else AIMessage(summary_of(text))
         written = tokens(answer.text) + 20
         reported: Any = {"input_tokens": size, "output_tokens": written, "total_tokens": size + written}
-        reported["input_token_details"] = {"cache_read": cached, "cache_creation": size - cached if is_own else 0}
+        reported["input_token_details"] = {"cache_read": cached, "cache_creation": size - cached if tools else 0}
         answer.usage_metadata, answer.response_metadata = reported, {"model_name": MODELS[0]}
         self.requests.append((is_own, usage_of(reported, (MODELS[0],), PRICES), reported))
         return ChatResult(generations=[ChatGeneration(message=answer)])

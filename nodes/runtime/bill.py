@@ -23,9 +23,10 @@ def new_answers(context: NodeContext) -> list[AIMessage]:
 
 
 def billed(context: NodeContext, answers: Iterable[AIMessage]) -> dict[str, Any]:
-    """Return the thread's bill with these answers of the agent's model, for the channel `compaction`."""
+    """Return the bill with these answers of the agent's model, for the channel `compaction`, without zeros."""
     bill = Usage.read(context.compaction.get("bill"))
-    return sum((usage_of_answer(context, answer) for answer in answers), bill).named()
+    total = sum((usage_of_answer(context, answer) for answer in answers), bill).named()
+    return {name: value for name, value in total.items() if value or (name == "cost" and value is not None)}
 
 
 def usage_of_answer(context: NodeContext, answer: AIMessage) -> Usage:
