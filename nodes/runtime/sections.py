@@ -56,7 +56,7 @@ def _divided(work: Work) -> list[Work]:
     if not work.sections or work.level.is_deterministic:
         return []
     counter, frame = work.call.meter.counter, HEADINGS[work.call.settings.language]
-    parts = [replace(work, drop=part, shortened=frozenset(), sections=()) for part in work.sections]
+    parts = [replace(work, drop=part, shortened=frozenset(), sections=(), behind=()) for part in work.sections]
     parts[-1] = replace(parts[-1], shortened=work.shortened)
     shares = [2 if part.earlier().body else 1 for part in parts]
     headings = sum(counter.text(frame.format(place)) + 1 for place in range(1, len(parts) + 1))
