@@ -1,7 +1,7 @@
 """What calls of models took: tokens by kind, and dollars."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -22,22 +22,30 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum, whose cost is unknown if one of the costs is."""
-        costs = (self.cost, other.cost)
-        mine, added = asdict(self), asdict(other)
-        counts = {name: count + added[name] for name, count in mine.items() if name != "cost"}
-        return Usage(**counts, cost=None if None in costs else sum(cost for cost in costs if cost is not None))
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost=None if self.cost is None or other.cost is None else self.cost + other.cost,
+        )
 
     def named(self, prefix: str = "") -> dict[str, Any]:
         """Return the fields as plain values, by their names after a prefix."""
-        return {prefix + name: value for name, value in asdict(self).items()}
+        return {prefix + name: getattr(self, name) for name in _NAMES}
 
     @classmethod
     def read(cls, values: Any, prefix: str = "") -> "Usage":
         """Return the usage in what `named` returned; what is missing is 0, and a missing cost unknown."""
         if not isinstance(values, Mapping):
             return cls()
-        counts = {one.name: values.get(prefix + one.name) or 0 for one in fields(cls) if one.name != "cost"}
+        counts = {name: values.get(prefix + name) or 0 for name in _NAMES if name != "cost"}
         return cls(**counts, cost=values.get(prefix + "cost"))
+
+
+_NAMES = [field.name for field in fields(Usage)]
 
 
 FREE = Usage()
