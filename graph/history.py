@@ -25,6 +25,7 @@ from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.view import NO_VIEW, read_view
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, querying
+from langgraph_compaction.nodes.runtime.window_usage import stored_usages
 from langgraph_compaction.nodes.state import conversation, messages_in_view, moved, pinned_ids
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
@@ -106,7 +107,8 @@ class Compaction:
         standing = [("in force", "yes" if self.on_this_branch else "no")]
         parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
         title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
-        return card(title, [*figures, *sizes, *standing], parts, row.summary or "")
+        usages = stored_usages(row.seen)
+        return card(title, [*figures, *sizes, *standing], parts, row.summary or "", usages)
 
 
 def bill_of(graph: Graph, config: RunnableConfig) -> Effects[Bill]:

@@ -8,8 +8,9 @@ from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import joined_texts
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 
-from .inspector.page import environment
+from .inspector.page import COLORS, environment
 
 SHOWN = 50
 """Largest number of messages that are shown of a list."""
@@ -21,8 +22,10 @@ Parts = Sequence[tuple[str, Sequence[Any]]]
 """Lists of messages, or of pairs of messages (before, after), each with its heading."""
 
 
-def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> str | None:
-    """Return HTML with a title, figures, lists of messages that can be folded, and a summary.
+def card(
+    title: str, figures: Figures, parts: Parts = (), summary: str = "", usages: Sequence[WindowUsage] = ()
+) -> str | None:
+    """Return HTML with a title, figures, bars of the window, lists of messages that can be folded, and a summary.
 
     Return `None` without jinja2, which the extra `cli` installs; a notebook then shows the value's `repr`.
     """
@@ -37,6 +40,8 @@ def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> 
             parts=[(name, len(held), [_row(one) for one in held[:SHOWN]]) for name, held in parts if held],
             summary=summary,
             shown=SHOWN,
+            usages=usages,
+            colors=COLORS,
         )
     )
 

@@ -1,7 +1,8 @@
 """`Preview` says what a compaction would do to a thread now, without calling a model or writing anything."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -18,6 +19,7 @@ from langgraph_compaction.nodes.runtime.collect_key_information import Choosing
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, words_beside
+from langgraph_compaction.nodes.runtime.window_usage import Part, WindowUsage, window_usage
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.state import messages_in_view, pinned_ids
@@ -25,7 +27,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
 
 from .build_dependencies import dependencies_of
 from .builder import Graph
-from .notebook_display import Parts, card
+from .notebook_display import Figures, Parts, card
 from .thread_state import state_of
 
 
@@ -48,6 +50,8 @@ class Preview:
     clipped: list[tuple[AnyMessage, AnyMessage]]
     reason: str = ""
     """The reason why nothing would be done; empty if a compaction would run."""
+    usages: tuple[WindowUsage, ...] = field(default=(), compare=False)
+    """What fills the window now and, if a compaction would run, about what would fill it then."""
 
     def __repr__(self) -> str:
         """Return the strategy, the sizes and the numbers of messages in one line; the messages can be long."""
@@ -61,7 +65,8 @@ class Preview:
         told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
         why = [("nothing would be done", self.reason)]
         parts: Parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
-        return card("What a compaction would do", [*told, *why, *sizes, ("ceiling", self.ceiling)], parts)
+        figures: Figures = [*told, *why, *sizes, ("ceiling", self.ceiling)]
+        return card("What a compaction would do", figures, parts, usages=self.usages)
 
 
 def previewed_thread(
@@ -88,7 +93,8 @@ def _previewed(
         max_tokens=answer_tokens(model, window),
         strategies=dependencies.strategies,
     )
-    return previewed(call, messages_in_view(values), dependencies.fallback_chain(chosen)[0])
+    fixed = dependencies.fixed_parts(counter)
+    return previewed(call, messages_in_view(values), dependencies.fallback_chain(chosen)[0], fixed)
 
 
 def call_on(
@@ -116,8 +122,13 @@ def call_on(
     return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, said=said, strategies=strategies)
 
 
-def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
-    """Return what a compaction of these messages would do at this level of the fallback chain."""
+def previewed(
+    call: Call, messages: Sequence[AnyMessage], level: Level, fixed: Mapping[Part, int] | None = None
+) -> Preview:
+    """Return what a compaction of these messages would do at this level of the fallback chain.
+
+    `fixed` are the parts of `call.meter.overhead`, if they are known.
+    """
     chosen, before = call.settings, call.meter.request(messages)
     pins, words = call.pinned_texts(messages), words_beside(call, messages)
 
@@ -135,6 +146,14 @@ def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Previ
 
     proposal = Choosing(call, messages, level, demanded).foreseen()
     found, goal = proposal.chosen, proposal.goal
+    usage = partial(
+        window_usage,
+        sizes=call.sizes,
+        counter=call.meter.counter,
+        fixed=fixed or {"prompt and tools": call.meter.overhead},
+        pins=call.pins,
+    )
+    now = usage(messages, tokens=before)
     if isinstance(found, Finding):
         return Preview(
             strategy=strategy(chosen, level),
@@ -147,16 +166,20 @@ def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Previ
             dropped=[],
             clipped=[],
             reason=found.reason,
+            usages=(now,),
         )
     summary = needs_summary(chosen, found, goal)
+    expected = goal.summary * summary
+    after = found.tokens + expected
     return Preview(
         strategy=strategy(chosen, level, found.name, summary=summary),
         tokens_before=before,
         tokens_selected=found.tokens,
         summary=summary,
-        tokens_after_about=found.tokens + goal.summary * summary,
+        tokens_after_about=after,
         ceiling=found.ceiling,
         floor=found.floor,
         dropped=[messages[index] for index in sorted(found.drop)],
         clipped=[(messages[index], found.clip[index]) for index in sorted(found.clip)],
+        usages=(now, usage(found.applied(messages), tokens=after, summary=expected)),
     )

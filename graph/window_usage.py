@@ -1,29 +1,14 @@
 """Measure how much of the model's context window a thread uses."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode, NodeContext
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 
 from .builder import Graph
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowUsage:
-    """Number of tokens of a thread's next request, with trigger, limit and window to compare it with."""
-
-    tokens: int
-    trigger: int
-    limit: int
-    window: int
-
-    @property
-    def left(self) -> int:
-        """Number of tokens left below the limit; 0 if the request is over the limit."""
-        return max(0, self.limit - self.tokens)
 
 
 def window_usage(graph: Graph, config: RunnableConfig) -> WindowUsage:
@@ -33,5 +18,4 @@ def window_usage(graph: Graph, config: RunnableConfig) -> WindowUsage:
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
     state: Any = {"messages": [], **graph.get_state(config).values}
     context = NodeContext.of(state, config, Runtime(), spec.runnable.dependencies)
-    sizes = context.sizes
-    return WindowUsage(tokens=context.size, trigger=sizes.trigger, limit=sizes.limit, window=sizes.window)
+    return context.usage_of(context.messages, context.size)

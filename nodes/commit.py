@@ -1,6 +1,7 @@
 """`commit`: check the draft against the messages as they are now, then make it the view."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -58,9 +59,12 @@ def commit(context: NodeContext) -> Effects[Update]:
     if "seen" not in draft:
         summaries = {message_id(message) for message in context.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
+    size = context.meter.request(after)
+    usages = context.usage_of(context.messages, draft["tokens_before"]), context.usage_of(after, size)
+    draft["seen"]["window"] = [*map(asdict, usages)]
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
-    size, verdict = context.meter.request(after), verdict_of(context.chain, draft["level"])
+    verdict = verdict_of(context.chain, draft["level"])
     outcome = outcome_of(context, draft, verdict, tokens_after=size)
     try:
         leaving = _leaving(context, draft)

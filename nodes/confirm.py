@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from textwrap import indent
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AnyMessage
@@ -19,6 +20,7 @@ from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
+from .runtime.window_usage import WindowUsage, bar, legend
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip, one_line, quoted
 
@@ -61,6 +63,8 @@ _TURNED = Pattern("[\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of what follows."""
 SHOWN_LEAVING, SHOWN_CHARACTERS = 8, 80
 """How many of the messages that would leave the description shows, and how much of each."""
+BAR_WIDTH = 60
+"""Characters of the bars of the window in the description."""
 
 WAYS: tuple[Way, ...] = get_args(Way)
 """The answers among which a person chooses if the conversation is over the limit."""
@@ -144,8 +148,9 @@ def last_question(context: NodeContext) -> dict[str, Any]:
 
 
 def _asked(context: NodeContext, asked: str, offered: Sequence[Way]) -> dict[str, Any]:
-    language, (sizes, lines) = context.settings.language, _sizes(context)
-    described = [asked, _NOW[language].format_map(sizes)]
+    language, (sizes, lines, usages) = context.settings.language, _sizes(context)
+    bars = [*(bar(usage, BAR_WIDTH) for usage in usages), *legend(usages, language)]
+    described = [asked, _NOW[language].format_map(sizes), indent("\n".join(bars), "    ")]  # a code block
     if lines:
         described += [_THEN[language].format_map(sizes), "\n".join(lines)]
     described.append(_EDIT[language])
@@ -167,15 +172,16 @@ def _asked(context: NodeContext, asked: str, offered: Sequence[Way]) -> dict[str
     }
 
 
-def _sizes(context: NodeContext) -> tuple[dict[str, Any], list[str]]:
-    """Return the sizes now and afterwards, and the beginnings of the messages that would leave."""
+def _sizes(context: NodeContext) -> tuple[dict[str, Any], list[str], list[WindowUsage]]:
+    """Return the sizes now and then, the beginnings of the messages that would leave, and what fills the window."""
+    usages = [context.usage_of(context.messages, context.size)]
     sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
     try:
-        foreseen_sizes, leaving = _foreseen(context)
-        return {**sizes, **foreseen_sizes}, _beginnings(context, leaving)
+        foreseen_sizes, leaving, after = _foreseen(context)
+        return {**sizes, **foreseen_sizes}, _beginnings(context, leaving), usages + after
     except Exception as error:  # noqa: BLE001 - an application's strategy or redaction may fail, or the database
         log.warning("The question does not say what would be removed (%s)", failure(error, "confirm").reason)
-        return sizes, []
+        return sizes, [], usages
 
 
 def _beginnings(context: NodeContext, leaving: Sequence[AnyMessage]) -> list[str]:
@@ -188,19 +194,22 @@ def _beginnings(context: NodeContext, leaving: Sequence[AnyMessage]) -> list[str
     return [*lines, *(["- ..."] if len(leaving) > SHOWN_LEAVING else [])]
 
 
-def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage]]:
+def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage], list[WindowUsage]]:
     """Return what the next attempt would leave and remove; empty if no attempt is left or it can remove nothing."""
     index = untried_level(context, context.base_fingerprint())
     if index is None:
-        return {}, []
+        return {}, [], []
     before, level = context.meter.request(context.messages), context.chain[index]
     proposal = Choosing(context.call, context.messages, level, partial(context.demand, before, level)).foreseen()
     chosen = proposal.chosen
     if isinstance(chosen, Finding):
-        return {}, []
+        return {}, [], []
+    summary, left = proposal.goal.summary, chosen.applied(context.messages)
+    tokens = chosen.tokens + summary
     counts = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
     leaving = [context.messages[index] for index in sorted(chosen.drop)]
-    return {**counts, "tokens_after_about": chosen.tokens + proposal.goal.summary}, leaving
+    after = context.usage_of(left, tokens, summary=summary)
+    return {**counts, "tokens_after_about": tokens}, leaving, [after]
 
 
 def understood(answer: Any) -> tuple[bool, str | None, str]:

@@ -39,7 +39,8 @@ class Outcome:
 
     Token counts are in the units of the attempt's token counter. `seen` lists the ids of the removed messages that
     the summarizer received in full (`full`), cut (`cut`) or not at all (`not_seen`), and the ids of the messages that
-    stay in a shortened form and whose originals the summarizer received (`shortened`). `now` is in Unix seconds.
+    stay in a shortened form and whose originals the summarizer received (`shortened`); its `window` says what filled
+    the window before and after. `now` is in Unix seconds.
     """
 
     verdict: str

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "/release": "allow automatic compactions again",
     "/recall WORDS": "find messages that compactions took out of view",
     "/pin TEXT": "keep TEXT word for word through every compaction",
+    "/context": "show what fills the window",
     "/status": "show how full the window is, and the last compactions",
     "/help": "show these commands",
     "/quit": "end the chat; Ctrl-D does the same",
@@ -145,6 +146,8 @@ def _obey(screen: Screen, conversation: Conversation, command: str, rest: str) -
         match command:
             case "/compact":
                 _turn(screen, conversation, conversation.compact(rest or None))
+            case "/context":
+                screen.context(conversation.usage)
             case "/status":
                 screen.status(conversation.status())
             case "/help":

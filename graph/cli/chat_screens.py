@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 
 from ..control_characters import json_line, visible
-from ..window_usage import WindowUsage
 from .confirmation_answers import prompt_of
 from .conversation import Status
 from .output import Output, cells, make_table, print_text, words
-from .size_chart import gauge
+from .size_chart import gauge, print_window
 
 
 class Terminal:
@@ -66,6 +66,11 @@ class Terminal:
         """Print how full the model's context window is."""
         self.end_answer()
         self._console.print(gauge(usage, max(10, min(40, self._console.width - 60))))
+
+    def context(self, usage: WindowUsage) -> None:
+        """Print what fills the model's context window."""
+        self.gauge(usage)
+        print_window([usage])
 
     def status(self, status: Status) -> None:
         """Print the status of the thread."""
@@ -126,6 +131,8 @@ class JsonLines:
     def gauge(self, usage: WindowUsage) -> None:
         """Write how full the model's context window is."""
         self._write("gauge", **asdict(usage))
+
+    context = gauge
 
     def status(self, status: Status) -> None:
         """Write the status of the thread."""

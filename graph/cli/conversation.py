@@ -14,13 +14,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 from langgraph_compaction.nodes.state import messages_in_view
 
 from ..builder import Graph
 from ..open_work import open_nodes
 from ..thread import CompactionThread
 from ..thread_state import records_of
-from ..window_usage import WindowUsage, window_usage
+from ..window_usage import window_usage
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["event"], dict[str, Any]]
 """What happens in a turn, with its kind: a piece of the answer, or an event."""

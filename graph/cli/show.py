@@ -15,6 +15,7 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.tokens import joined_texts, tiktoken_counter
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
+from langgraph_compaction.nodes.runtime.window_usage import stored_usages
 from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
@@ -46,6 +47,7 @@ from .output import (
     tokens_spent,
     words,
 )
+from .size_chart import print_window
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -91,6 +93,7 @@ def show(
         print_json([{**asdict(row), "left": message_data(left), "clipped": message_data(clipped)}])
         return
     print_line(_headline(row))
+    print_window(stored_usages(row.seen))
     if row.summary:
         Output().print(Text("\nsummary", "bold"))
         print_line(row.summary)
@@ -145,7 +148,8 @@ def _preview(
         figures = {one.name: getattr(seen, one.name) for one in fields(seen)}
         known = {"window": call.sizes.window, "limit": call.sizes.limit, "trigger": call.sizes.trigger}
         messages = {"dropped": message_data(seen.dropped), "clipped": message_data(clipped)}
-        print_json([{"thread_id": thread, **known, **figures, **messages}])
+        usages = [asdict(usage) for usage in seen.usages]
+        print_json([{"thread_id": thread, **known, **figures, "usages": usages, **messages}])
         return
     sizes = f"(trigger {call.sizes.trigger:,}, limit {call.sizes.limit:,})"
     if seen.reason:
@@ -155,6 +159,7 @@ def _preview(
         after = f"{seen.tokens_before:,} -> about {seen.tokens_after_about:,} tokens {sizes}"
         told = f"{seen.strategy}, {summary}: {after}"
     print_line(told)
+    print_window(seen.usages)
     print_messages("would leave the view", seen.dropped, whole=whole)
     print_messages("would be shortened", clipped, whole=whole)
 

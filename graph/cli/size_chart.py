@@ -1,23 +1,37 @@
-"""Sizes of requests as text: a gauge of one size, and a chart of many."""
+"""Sizes of requests as text: bars of what fills the window, and a chart of many sizes."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rich.text import Text
 
-from ..window_usage import WindowUsage
+from langgraph_compaction.nodes.runtime.window_usage import LOOKS, WindowUsage, bar, legend
+
+from .output import Output
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS = 8
+_STYLES = {look.sign: f"black on {look.color}" for name, look in LOOKS.items() if name not in ("free", "reserve")}
 
 
 def gauge(usage: WindowUsage, width: int = 40) -> Text:
-    """Return a bar that is full at the limit and has a mark at the trigger, followed by the figures."""
-    filled = min(width, round(width * usage.tokens / usage.limit))
-    mark = min(width - 1, round(width * usage.trigger / usage.limit))
-    cells = ["█" if cell < filled else "│" if cell == mark else "·" for cell in range(width)]
+    """Return a bar of what fills the window, followed by the figures."""
     figures = f" {usage.tokens:,} of {usage.limit:,} tokens (trigger {usage.trigger:,}), {usage.left:,} left"
-    return Text.assemble(("".join(cells), _color(usage.tokens, usage)), figures)
+    return Text.assemble(_colored(bar(usage, width)), (figures, _color(usage.tokens, usage)))
+
+
+def print_window(usages: Sequence[WindowUsage]) -> None:
+    """Print a bar of the window for each usage, such as before and after a compaction, and the legend of the bars."""
+    console = Output()
+    width = min(100, console.width)
+    for usage in usages:
+        console.print(_colored(bar(usage, width)))
+    for line in legend(usages):
+        console.print(_colored(line[:1]).append(line[1:]))
+
+
+def _colored(signs: str) -> Text:
+    return Text.assemble(*(("".join(same), _STYLES.get(sign, "")) for sign, same in groupby(signs)))
 
 
 def chart(sizes: Sequence[int], usage: WindowUsage, width: int) -> Text:

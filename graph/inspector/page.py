@@ -6,12 +6,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langgraph_compaction.nodes.runtime.window_usage import LOOKS
+
 from .report import Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
+COLORS = {name: look.color for name, look in LOOKS.items()}
 _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
 
 
@@ -30,6 +33,7 @@ def page(report: Report, *, follow: str = "") -> str:
         .get_template("page.html.jinja")
         .render(
             report=report,
+            colors=COLORS,
             follow=follow,
             style=Markup(style),  # noqa: S704 - a file of this package
             script=Markup(script),  # noqa: S704 - also a file of this package

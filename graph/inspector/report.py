@@ -82,6 +82,8 @@ class Attempt(TypedDict):
 
     The shortened form is `None` if the checkpoint after the attempt does not hold it.
     """
+    window: list[dict[str, Any]]
+    """What filled the window before and after the attempt, as `WindowUsage` has it; empty if nothing changed."""
     summary: int | None
     goal: str
     pins: list[int]
@@ -247,6 +249,7 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         after=commit.messages if commit else None,
         left=left,
         clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
+        window=(row.seen or {}).get("window", []),
         summary=summary,
         goal=str(known.get("goal") or ""),
         pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],

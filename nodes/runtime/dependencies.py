@@ -37,6 +37,7 @@ from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information import KeyInformation, check_known
 from ..summary.summarizers import AcceptSummary, DigestSummarizer, RunnableSummarizer, Summarizer, summarizer_of
+from .window_usage import Part
 
 Model = Runnable[Any, Any]
 ModelSource = Model | Callable[[Any, Any], Model] | None
@@ -328,9 +329,13 @@ class Dependencies:
 
     def overhead(self, counter: TokenCounter) -> int:
         """Return the tokens of system prompt, tool schemas, and messages that are added to each request."""
+        return sum(self.fixed_parts(counter).values())
+
+    def fixed_parts(self, counter: TokenCounter) -> dict[Part, int]:
+        """Return the tokens that each request holds beside the conversation, by their part of the window."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
         prompt = counter.message(self.system_prompt) if self.system_prompt else 0
-        return schemas + prompt + (total(counter, self.added) if self.added else 0)
+        return {"system prompt": prompt + total(counter, self.added), "tools": schemas}
 
 
 def _chosen(source: ModelSource, state: Any, runtime: Any) -> Model | None:

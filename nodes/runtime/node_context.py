@@ -1,6 +1,6 @@
 """What a node reads: values of the state, of the run and of the model's call, and the dependencies."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -32,6 +32,7 @@ from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, ModelFacts, window_of
 from .effects import Effects, arun, blocking, is_long, querying, run
 from .engine import Call, demand, words_beside
+from .window_usage import WindowUsage, window_usage
 
 T = TypeVar("T")
 Update = dict[str, Any]
@@ -270,6 +271,19 @@ class NodeContext:
         """The size of the next request, as far as the provider has reported it."""
         usage, epoch = self.compaction.get("usage"), self.epoch
         return size_of(self.messages, usage, self.meter, model=self.facts.name, epoch=epoch)
+
+    def usage_of(self, messages: Sequence[AnyMessage], tokens: int, *, summary: int = 0) -> WindowUsage:
+        """Return what fills the window in a request of `tokens` tokens with these messages (see `window_usage`)."""
+        fixed = self.dependencies.fixed_parts(self.counter)
+        return window_usage(
+            messages,
+            self.sizes,
+            tokens=tokens,
+            counter=self.counter,
+            fixed=fixed,
+            pins=self.pins,
+            summary=summary,
+        )
 
     @property
     def size(self) -> int:

@@ -92,6 +92,10 @@ class Selection:
     name: str = ""
     """The names of the strategies that led to the selection, joined by `>`."""
 
+    def applied(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """Return the messages that stay in view, without a summary."""
+        return [self.clip.get(index, message) for index, message in enumerate(messages) if index not in self.drop]
+
     def may_be_summarized(self, demand: "Demand") -> bool:
         """Whether a summary may be written: of dropped messages, or by a model of shortened ones."""
         if self.summarize is False:

@@ -8,6 +8,7 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import SettingsError
 from langgraph_compaction.graph.agent import agent as served_agent
+from langgraph_compaction.nodes.confirm import BAR_WIDTH
 from langgraph_compaction.nodes.testing import calls
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
@@ -97,6 +98,10 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert "14 messages would leave" in action["description"]
     *_, leaving, edit = action["description"].split("\n\n")
     assert leaving.count("\n- human: ") + leaving.startswith("- human: ") == 4, "the first eight of them are shown"
+    bars = action["description"].split("\n\n")[2].splitlines()
+    assert [len(line) for line in bars[:2]] == [4 + BAR_WIDTH] * 2, "what fills the window now and then"
+    assert {line[:4] for line in bars} == {"    "}, "a code block in Markdown"
+    assert bars[-1].split() == ["░", "100", "->", "100", "reserve"] or bars[-1].endswith("free")
     assert edit.startswith("Edit `focus`"), "a paragraph of its own, as front ends render Markdown"
     assert asked["messages_leaving"] == 14
     assert asked["tokens_after_about"] < 500

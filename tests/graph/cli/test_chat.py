@@ -82,6 +82,15 @@ def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
     assert [each.get("verdict") for each in of_kind(said, "event")] == ["committed", None, "committed"]
 
 
+def test_the_chat_shows_what_fills_the_window() -> None:
+    """`/context`: the parts sum to the window; on a terminal a bar and the figures of each part."""
+    (*_, usage) = of_kind(heard("Hello.", "/context"), "gauge")
+    assert sum(usage["parts"].values()) == usage["window"]
+    assert {"user", "assistant", "free", "reserve"} <= usage["parts"].keys()
+    shown = talk("Hello.", "/context").output
+    assert f"U {usage['parts']['user']:>9,}  user" in shown.splitlines()
+
+
 def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None:
     """There is nothing to undo and nothing to search for; the next message is answered."""
     said = heard("/undo", "/recall", "Hello.")

@@ -9,6 +9,7 @@ import pytest
 from langgraph_compaction.graph.inspector.page import page
 from langgraph_compaction.graph.inspector.serving import Server
 from langgraph_compaction.graph.inspector.thread_data import stamp
+from langgraph_compaction.nodes.runtime.window_usage import LOOKS
 from tests.graph.harness import THREAD
 from tests.graph.inspector.browser import Page, browser
 from tests.graph.inspector.conftest import HOSTILE, Told
@@ -48,6 +49,20 @@ def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
     seen.click("#list tbody tr:nth-child(3) td:last-child")
     assert seen.run(CHOSEN) == "Compaction 3 of 5: degraded_deterministic"
     assert seen.run("document.querySelectorAll('#list [aria-current]').length") == 1
+
+
+def test_bars_show_what_filled_the_window(seen: Page, every: Told) -> None:
+    """One before a commit and one after it, of the same width, with all parts in one order; none of a failure."""
+    seen.click(".mark.failed")
+    assert seen.run("document.querySelectorAll('#what .window').length") == 0
+    seen.click("#list tbody tr:nth-child(3) td:last-child")
+    widths = seen.run("[...document.querySelectorAll('#what .window')].map(one => one.getBoundingClientRect().width)")
+    assert len(widths) == 2
+    assert widths[0] == widths[1] > 100
+    legend = "[...document.querySelectorAll('#what .window ~ .legend li')].map(one => one.textContent)"
+    before, after = (usage["parts"] for usage in every.report()["attempts"][2]["window"])
+    names = [name for name in LOOKS if name in {**before, **after}]
+    assert seen.run(legend) == [f"{name} {before.get(name, 0):,} → {after.get(name, 0):,}" for name in names]
 
 
 def test_a_compaction_is_opened_by_keyboard(seen: Page) -> None:

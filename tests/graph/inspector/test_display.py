@@ -7,10 +7,27 @@ from langchain_core.messages import HumanMessage
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.history import diff
 from langgraph_compaction.graph.notebook_display import SHOWN
+from langgraph_compaction.nodes.runtime.window_usage import stored_usages
 from tests.graph.harness import CONFIG, values
 from tests.graph.inspector.conftest import HOSTILE, Told
 
-HARMLESS = {"div", "strong", "table", "tbody", "tr", "th", "td", "details", "summary", "p", "em", "del", "ins", "pre"}
+HARMLESS = {
+    "div",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "details",
+    "summary",
+    "p",
+    "em",
+    "del",
+    "ins",
+    "pre",
+}
 
 
 def tags(text: str) -> set[str]:
@@ -42,6 +59,10 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     assert f'<td style="text-align:left;padding:1px 0">{done.tokens_before:,}</td>' in text
     assert f"dropped: {len(done.dropped)} messages" in text
     assert "&lt;/script&gt;" in text
+    was, now = (usage.parts for usage in stored_usages(done.seen))
+    assert text.count("display:flex;height:14px") == 2, "a bar before and one after"
+    for name in ("user", "summary", "free"):
+        assert f"{name} {was.get(name, 0):,} → {now[name]:,}</span>" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
     assert f"Undone: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).undo(force=True))
 
