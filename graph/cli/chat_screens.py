@@ -6,7 +6,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED
+from langgraph_compaction.nodes.runtime.finish_attempt import in_words
 from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 
 from ..control_characters import json_line, visible
@@ -163,16 +163,9 @@ def describe(event: dict[str, Any]) -> str:
         case "PreparationEvent":
             return f"summary prepared in the background: {event['state']}{reason}"
         case _:
-            return _describe_outcome(event, reason)
-
-
-def _describe_outcome(event: dict[str, Any], reason: str) -> str:
-    before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
-    if verdict in COMMITTED:
-        instead = " by the fallback, without a model" if verdict == "degraded_deterministic" else ""
-        return f"compacted: {before:,} → {after:,} tokens{instead}"
-    if verdict == "noop":
-        return "nothing to compact: every message is in the newest rounds, which are kept"
-    if verdict == "refused":
-        return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
-    return f"not compacted: {verdict}{reason}; the messages are as they were"
+            return in_words(
+                event.get("verdict", ""),
+                before=event.get("tokens_before", 0),
+                after=event.get("tokens_after", 0),
+                reason=event.get("reason", ""),
+            )

@@ -1,6 +1,6 @@
 """How an attempt ends: from an exception or a finding to its verdict, ledger row, event and `compaction["last"]`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Outcome
@@ -116,7 +116,33 @@ def finish_attempt(
         CompactionEvent(**known, blocks_dropped=blocks_dropped, compaction_id=compaction_id, detail=told),
     )
     _measure(context, known, draft)
-    return last_of(**known, id=compaction_id, **more)
+    text = in_words(verdict, before=before, after=after, reason=reason)
+    if draft and verdict in COMMITTED:
+        text = "; ".join([text, *_what_left(context, draft)])
+    return last_of(text=text, **known, id=compaction_id, **more)
+
+
+def in_words(verdict: str, *, before: int, after: int, reason: str = "") -> str:
+    """Return how an attempt ended, as a person reads it; `before` and `after` are tokens of the request."""
+    if verdict in COMMITTED:
+        instead = " by the fallback, without a model" if verdict == "degraded_deterministic" else ""
+        return f"compacted: {before:,} -> {after:,} tokens{instead}"
+    if verdict == "noop":
+        return "nothing to compact: every message is in the newest rounds, which are kept"
+    if verdict == "refused":
+        return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
+    return f"not compacted: {verdict}{f' ({reason})' if reason else ''}; the messages are as they were"
+
+
+def _what_left(context: NodeContext, draft: Draft) -> Iterator[str]:
+    """Yield how many messages left the view or became short by a commit, and how a run's input undoes it."""
+    gone, short = set(draft["drop"]), len(draft["clip"])
+    if left := sum(message.id in gone for message in context.messages):
+        yield f"{left:,} messages left the view"
+    if short:
+        yield f"{short:,} messages were shortened"
+    if context.saver and not context.dependencies.embedded:
+        yield f'undo with {context.dependencies.channel}_request {{"undo": "last"}}'
 
 
 def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None) -> None:

@@ -31,6 +31,10 @@ LAST = "last"
 
 _ENDED = {"step": "end", "route": "end"}
 _STRATEGIES = {"undone": "undo", "redone": "redo"}
+_IN_WORDS = {
+    "undone": "undone: the model sees the messages again",
+    "redone": "redone: the compaction is in effect again",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,7 @@ def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any
         "breaker": waiting,
         "held": done.verdict == "undone",
         "head": done.head,
-        "last": last_of(verdict=done.verdict, id=done.compactions[0]),
+        "last": last_of(text=_IN_WORDS[done.verdict], verdict=done.verdict, id=done.compactions[0]),
     }
 
 
@@ -146,7 +150,8 @@ def reject_request(context: NodeContext, fault: str) -> Update:
         raise RequestError(fault)
     log.warning("%s", fault)
     newest = context.messages[-1].id if context.messages else None
-    last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS), message_id=newest)
+    detail = clip(fault, FOCUS_CHARACTERS)
+    last = last_of(text=detail, verdict="noop", reason=NO_REQUEST, detail=detail, message_id=newest)
     step = "end" if context.dependencies.embedded else "model"
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, **context.request_read}
 
@@ -177,7 +182,7 @@ def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
     last = finish_attempt(
         context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
     )
-    return {**last, **last_of(detail=detail)}
+    return {**last, **last_of(text=detail, detail=detail)}
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing | Finding]:

@@ -42,7 +42,12 @@ async def test_the_summary_runs_although_selection_freed_enough(go: Drive, mode:
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = agent(ScriptedModel(), summarizer, summary_mode=mode)
     await go.invoke(graph, full())
-    assert standing(graph)["last"]["verdict"] == "committed"
+    last = standing(graph)["last"]
+    assert last["verdict"] == "committed"
+    assert last["text"] == (
+        f"compacted: {last['tokens_before']} -> {last['tokens_after']} tokens; 14 messages left the view; "
+        'undo with compaction_request {"undo": "last"}'
+    )
     assert len(summarizer.received) == asked
 
 

@@ -46,6 +46,8 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     (told,) = events(chunks, "CompactionEvent")
     assert (told["verdict"], told["strategy"], told["compaction_id"]) == ("undone", "undo", head)
     assert told["tokens_before"] < told["tokens_after"]
+    assert standing(by_run)["last"]["text"] == standing(by_hand)["last"]["text"]
+    assert standing(by_run)["last"]["text"].startswith("undone: ")
     await go.invoke(by_run, said("held"))
     assert standing(by_run)["epoch"] == 1
     chunks = await go.stream(by_run, wish(release=True), stream_mode=MODES)
