@@ -20,7 +20,7 @@ from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
-from .runtime.window_usage import WindowUsage, bar, legend
+from .runtime.window_usage import WindowUsage, bars, legend
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip, one_line, quoted
 
@@ -149,8 +149,8 @@ def last_question(context: NodeContext) -> dict[str, Any]:
 
 def _asked(context: NodeContext, asked: str, offered: Sequence[Way]) -> dict[str, Any]:
     language, (sizes, lines, usages) = context.settings.language, _sizes(context)
-    bars = [*(bar(usage, BAR_WIDTH) for usage in usages), *legend(usages, language)]
-    described = [asked, _NOW[language].format_map(sizes), indent("\n".join(bars), "    ")]  # a code block
+    filled = "\n".join([*bars(usages, BAR_WIDTH), *legend(usages, language)])
+    described = [asked, _NOW[language].format_map(sizes), indent(filled, "    ")]  # a code block
     if lines:
         described += [_THEN[language].format_map(sizes), "\n".join(lines)]
     described.append(_EDIT[language])

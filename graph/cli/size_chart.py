@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 
 from rich.text import Text
 
-from langgraph_compaction.nodes.runtime.window_usage import LOOKS, WindowUsage, bar, legend
+from langgraph_compaction.nodes.runtime.window_usage import LOOKS, WindowUsage, bars, legend
 
 from .output import Output
 
@@ -17,17 +17,17 @@ _STYLES = {look.sign: f"black on {look.color}" for name, look in LOOKS.items() i
 def gauge(usage: WindowUsage, width: int = 40) -> Text:
     """Return a bar of what fills the window, followed by the figures."""
     figures = f" {usage.tokens:,} of {usage.limit:,} tokens (trigger {usage.trigger:,}), {usage.left:,} left"
-    return Text.assemble(_colored(bar(usage, width)), (figures, _color(usage.tokens, usage)))
+    return Text.assemble(_colored(bars([usage], width)[0]), (figures, _color(usage.tokens, usage)))
 
 
 def print_window(usages: Sequence[WindowUsage]) -> None:
     """Print a bar of the window for each usage, such as before and after a compaction, and the legend of the bars."""
-    console = Output()
-    width = min(100, console.width)
-    for usage in usages:
-        console.print(_colored(bar(usage, width)))
-    for line in legend(usages):
-        console.print(_colored(line[:1]).append(line[1:]))
+    if usages:
+        console = Output()
+        for line in bars(usages, min(100, console.width)):
+            console.print(_colored(line))
+        for line in legend(usages):
+            console.print(_colored(line[:1]).append(line[1:]))
 
 
 def _colored(signs: str) -> Text:

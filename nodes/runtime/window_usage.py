@@ -67,7 +67,12 @@ class WindowUsage:
     limit: int
     window: int
     parts: Mapping[Part, int]
-    """The window's tokens by part, without empty parts; their sum is the window, or the request if it is larger."""
+    """The tokens of `whole` by part, without empty parts."""
+
+    @property
+    def whole(self) -> int:
+        """Number of tokens of the window, or of the request if it is larger."""
+        return max(self.window, self.tokens)
 
     @property
     def left(self) -> int:
@@ -128,10 +133,15 @@ def stored_usages(seen: Mapping[str, Any] | None) -> list[WindowUsage]:
     return [WindowUsage(**usage) for usage in (seen or {}).get("window", ())]
 
 
-def bar(usage: WindowUsage, width: int) -> str:
-    """Return a bar of the window, with the sign of each part and a `|` at a trigger that is not reached."""
+def bars(usages: Sequence[WindowUsage], width: int) -> list[str]:
+    """Return a bar of each window on one scale, with the sign of each part and a `|` at a trigger not reached."""
+    most = max(usage.whole for usage in usages)
+    return [_bar(usage, width * usage.whole // most) for usage in usages]
+
+
+def _bar(usage: WindowUsage, width: int) -> str:
     cells = [*"".join(LOOKS[name].sign * count for name, count in _divided(usage.parts, width).items())]
-    at = min(width - 1, width * usage.trigger // usage.window)
+    at = min(width - 1, width * usage.trigger // usage.whole)
     if cells[at] == LOOKS["free"].sign:
         cells[at] = "|"
     return "".join(cells)

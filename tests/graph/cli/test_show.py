@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.output import format_time, message_line
 from langgraph_compaction.nodes.config.policies import Preset
-from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bar, legend, stored_usages
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bars, legend, stored_usages
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import (
@@ -77,9 +77,9 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
         assert shown.endswith("\n".join(["", *summary, *map(listed, left, texts), ""]))
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
     usages = stored_usages(plain["seen"])
-    bars = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[1:]
-    assert bars[:2] == [bar(usage, len(bars[0])) for usage in usages], "before and after, without colors"
-    assert bars[2:].index("") == len(list(legend(usages)))
+    drawn = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[1:]
+    assert drawn[:2] == bars(usages, len(drawn[0])), "before and after, without colors"
+    assert drawn[2:].index("") == len(list(legend(usages)))
     assert [message["id"] for message in plain["left"]] == list(row.dropped)
     assert [message["handle"] for message in plain["left"]] == list(map(handle, left))
     assert (plain["clipped"], plain["tokens_before"], plain["summary"]) == ([], 870, row.summary)
@@ -265,7 +265,7 @@ def test_it_writes_nothing_and_is_what_then_happens(growing: Any, db: str, confi
     assert [usage.tokens for usage in usages] == [told["tokens_before"], told["tokens_after_about"]]
     assert shown.splitlines() == [
         f"{told['strategy']}, a summary: {sizes}",
-        *(*(bar(usage, 100) for usage in usages), *legend(usages)),
+        *(*bars(usages, 100), *legend(usages)),
         *("", f"would leave the view: {len(told['dropped'])} messages"),
         *(message_line(message, whole=False).plain for message in before["messages"][: len(told["dropped"])]),
     ]

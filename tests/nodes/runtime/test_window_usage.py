@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.digest.digest import facts_of
-from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bar, legend, window_usage
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bars, legend, window_usage
 from langgraph_compaction.nodes.summary.summary_message import SummaryParts
 from langgraph_compaction.nodes.testing import calls
 from tests.graph.harness import WORDS, filler
@@ -72,8 +72,8 @@ def test_the_parts_sum_to_the_window(tokens: int, summary: int) -> None:
 def test_a_bar_shows_the_parts_and_the_trigger(tokens: int, mark: bool) -> None:
     """As many signs as it is wide; each part of the legend has its figures."""
     usage = measured(tokens)
-    drawn = bar(usage, 100)
-    assert len(drawn) == 100
+    drawn, other = bars([usage, measured(900)], 100)
+    assert (len(drawn), len(other)) == (100, 100 * 1_000 // max(tokens, 1_000)), "on one scale"
     assert drawn.find("|") == (usage.trigger // 10 if mark else -1)
     lines = list(legend([usage, measured(900)]))
     assert [line[0] for line in lines][: len(usage.parts) - 2] == list("PT!WSUAR")[: len(usage.parts) - 2]
