@@ -1,7 +1,7 @@
 """The report of a thread as plain data, for the page and for `--json`. Sizes are tokens."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -20,6 +20,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 )
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of
+from langgraph_compaction.nodes.selection.breaker import suspension_reason
 
 from ..bill import Bill
 from .thread_data import CheckpointData, ThreadData
@@ -107,6 +108,8 @@ class Report(TypedDict):
     """What the calls of the agent (`agent`) and for summaries (`summaries`) took, and their cost in dollars."""
     requests: list[Request]
     attempts: list[Attempt]
+    frequent: list[int]
+    """Positions in `attempts` of commits so soon after others that the breaker suspends automatic compactions."""
     messages: dict[int, Shown]
     transcript: list[int]
     in_view: list[int]
@@ -132,6 +135,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Re
     shown = {seq: _shown(message, counter) for seq, message in data.messages.items()}
     ruler = _Ruler.of(shown)
     requests, answered = _requests(data, ruler)
+    attempts = [_attempt(data, row, requests, answered) for row in data.attempts]
     return Report(
         version=1,
         thread=data.thread_id,
@@ -142,7 +146,8 @@ def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Re
         held=bool(data.line and data.line[-1].compaction.get("held")),
         bill=asdict(Bill.of({"compaction": data.line[-1].compaction if data.line else {}}, data.attempts)),
         requests=requests,
-        attempts=[_attempt(data, row, requests, answered) for row in data.attempts],
+        attempts=attempts,
+        frequent=list(_frequent(attempts)),
         messages=shown,
         transcript=list(data.transcript),
         in_view=list(data.in_view),
@@ -254,6 +259,15 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         goal=str(known.get("goal") or ""),
         pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],
     )
+
+
+def _frequent(attempts: Sequence[Attempt]) -> Iterator[int]:
+    recent = list[int]()
+    for position, attempt in enumerate(attempts):
+        if attempt["kind"] == "committed":
+            recent.append(attempt["at"])
+            if suspension_reason({"recent": recent}, calls=attempt["at"], now=0.0):
+                yield position
 
 
 def _kind(data: ThreadData, row: LedgerRow) -> str:

@@ -20,10 +20,14 @@ function list() {
       make("td", { class: "number" }, number(index + 1)),
       make("td", {}, open, attempt.kind === "other branch" || (attempt.kind === "undone" && row.verdict !== "undone")
         ? make("div", { class: "quiet" }, KINDS[attempt.kind]) : null,
-        row.reason ? make("div", { class: "quiet word" }, word(row.reason)) : null),
+        row.reason ? make("div", { class: "quiet word" }, word(row.reason)) : null,
+        state.data.frequent.includes(index) ? make("div", { class: "quiet put-off" }, "too soon") : null),
       make("td", { class: "number" }, number(row.tokens_before)),
       make("td", { class: "number" }, number(row.tokens_after)));
   });
+  const soon = state.data.frequent.map((index) => number(index + 1)).join(", ");
+  byId("frequent").textContent = soon && `Too soon after others: ${soon}. Automatic compactions pause after these while requests fit. `
+    + "Their bars show whether what stays leaves too little room.";
   byId("list").replaceChildren(rows.length
     ? make("div", { class: "scroll" }, table("Attempts, in the order in which they began. Choose one to see what it did.", heads, rows))
     : make("p", { class: "quiet" }, "This thread was never compacted."));
@@ -109,8 +113,8 @@ const COLORS = Object.fromEntries(JSON.parse(document.body.dataset.colors));
 /** What filled the window before and after a compaction: a bar for each, and their legend. */
 function bars(usages) {
   const names = Object.keys(COLORS).filter((name) => usages.some((usage) => usage.parts[name]));
+  const whole = Math.max(...usages.map(({ parts }) => Object.values(parts).reduce((sum, tokens) => sum + tokens, 0)));
   const drawn = usages.map(({ parts }) => {
-    const whole = Object.values(parts).reduce((sum, tokens) => sum + tokens, 0);
     const svg = draw("svg", { class: "window", viewBox: `0 0 ${whole} 1`, preserveAspectRatio: "none", "aria-hidden": "true" });
     let x = 0;
     for (const name of names) {
@@ -133,7 +137,7 @@ function what(attempt) {
     row.reason || row.detail ? make("p", { class: "word" }, make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : "") : null,
     make("dl", { class: "figures" }, ...figures([
       ["before", number(row.tokens_before)], ["after", number(row.tokens_after)], ["freed", share],
-      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level], ["attempt", row.attempt],
+      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level],
       ["round floor", row.floor], ["tool blocks kept", row.blocks_kept], ["dropped", row.blocks_dropped],
       ["calls clipped", row.calls_clipped], ["results clipped", row.results_clipped],
       ["summarizer", row.model], ["calls of it", row.summary_calls], ["tokens it read", number(row.summary_input_tokens)],

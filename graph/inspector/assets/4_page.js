@@ -3,10 +3,16 @@
 const GROUP = 50;
 function places() {
   const { in_view: view, messages } = state.data;
-  const numbers = new Set(view), names = new Set(view.map((seq) => messages[seq].id));
+  const numbers = new Set(view), names = new Set(view.map((seq) => messages[seq].id)), changed = new Map();
+  state.data.attempts.forEach(({ kind, left, clipped }, index) => {
+    if (kind === "committed") for (const seq of [...left, ...clipped.map((pair) => pair[0])]) changed.set(messages[seq].id, index);
+  });
   return (seq) => {
+    const { id } = messages[seq], at = changed.get(id), place = names.has(id) ? "shortened" : "archive";
     if (numbers.has(seq)) return ["view", "in view"];
-    return names.has(messages[seq].id) ? ["shortened", "shortened in view; whole in the archive"] : ["archive", "in the archive"];
+    if (at === undefined) return [place, "in the archive"];
+    const words = `${place === "archive" ? "left" : place} at compaction ${at + 1}`;
+    return [place, make("a", { href: `#${state.data.attempts[at].row.compaction_id}` }, words)];
   };
 }
 
@@ -104,7 +110,7 @@ async function follow(address) {
   setTimeout(() => follow(address), PAUSE_MS);
 }
 
-const opened = () => choose(state.data.attempts.findIndex((one) => `#${one.row.compaction_id}` === location.hash), false);
+const opened = (go) => choose(state.data.attempts.findIndex((one) => `#${one.row.compaction_id}` === location.hash), Boolean(go));
 render();
 addEventListener("hashchange", opened);
 if (location.hash.length > 1) opened();

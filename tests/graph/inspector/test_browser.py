@@ -51,6 +51,32 @@ def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
     assert seen.run("document.querySelectorAll('#list [aria-current]').length") == 1
 
 
+def test_a_message_names_the_compaction_at_which_it_left(seen: Page, every: Told) -> None:
+    """In the transcript, as a link that opens the compaction; not one that is undone or on another branch."""
+    report = every.report()
+    gone = [report["messages"][seq]["handle"] for seq in report["attempts"][2]["left"]]
+    signs = seen.run(
+        "[...document.querySelectorAll('#transcript .message.archive')].map(one =>"
+        "[one.querySelector('code').textContent, one.querySelector('.sign').textContent])"
+    )
+    assert signs
+    assert {handle: sign for handle, sign in signs if handle in gone} == dict(signs)
+    assert {sign for _, sign in signs} == {"left at compaction 3"}
+    seen.click(".mark.failed")
+    seen.click("#transcript .message.archive .sign a")
+    seen.until(f"{CHOSEN} === 'Compaction 3 of 5: degraded_deterministic'")
+
+
+def test_compactions_that_thrash_are_warned_of(seen: Page, every: Told, tmp_path: Path) -> None:
+    """Above the list, and in their rows; nothing without such a compaction."""
+    assert seen.run("document.querySelector('#frequent').textContent") == ""
+    file = tmp_path / "page.html"
+    file.write_text(page({**every.report(), "frequent": [2]}), encoding="utf-8")
+    seen.open(file.as_uri())
+    assert seen.run("document.querySelector('#frequent').textContent").startswith("Too soon after others: 3.")
+    assert seen.run("document.querySelectorAll('#list .put-off')[0].closest('tr').cells[0].textContent") == "3"
+
+
 def test_bars_show_what_filled_the_window(seen: Page, every: Told) -> None:
     """One before a commit and one after it, of the same width, with all parts in one order; none of a failure."""
     seen.click(".mark.failed")
@@ -107,7 +133,7 @@ def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     """By words as by looks; and can be searched."""
     assert seen.run("document.querySelector('#count').textContent") == "40 messages"
     assert seen.run("document.querySelectorAll('#transcript .archive').length") > 0
-    assert "in the archive" in seen.run("document.querySelector('#transcript .archive header').textContent")
+    assert "left at compaction 3" in seen.run("document.querySelector('#transcript .archive header').textContent")
     seen.click("input[value=view]")
     seen.until("document.querySelector('#count').textContent === '22 messages'")
     assert seen.run("document.querySelectorAll('#transcript .archive').length") == 0

@@ -78,6 +78,21 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
         assert old["tokens"] > new["tokens"]
 
 
+def test_commits_that_follow_too_soon_are_named(told: Told) -> None:
+    """From the third within six calls of the model, by the rule of the breaker; four calls more make room again."""
+    for tag in "bcd":
+        told.grow(tag)
+    attempts = told.report()["attempts"]
+    commits = [position for position, attempt in enumerate(attempts) if attempt["kind"] == "committed"]
+    assert len(commits) == 3
+    assert told.report()["frequent"] == commits[2:]
+    for n in range(5):
+        told.say("short", f"short-{n}")
+    told.grow("e")
+    assert told.report()["attempts"][-1]["kind"] == "committed"
+    assert told.report()["frequent"] == commits[2:]
+
+
 def test_the_transcript_holds_what_was_refused(told: Told) -> None:
     """The transcript shows the text of the user and the number of images. The view contains a note in its place."""
     image = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
