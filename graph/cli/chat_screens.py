@@ -70,7 +70,7 @@ class Terminal:
     def context(self, usage: WindowUsage) -> None:
         """Print what fills the model's context window."""
         self.gauge(usage)
-        print_window([usage])
+        print_window(self._console, [usage])
 
     def status(self, status: Status) -> None:
         """Print the status of the thread."""

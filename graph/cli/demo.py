@@ -19,7 +19,7 @@ from ..lab.demo.scripted_reader import QUESTIONS
 from .chat_screens import describe
 from .options import open_or_temporary
 from .output import Output, print_json, words
-from .size_chart import chart
+from .size_chart import chart, print_window
 
 _NEXT = """
 What to try next:
@@ -51,12 +51,16 @@ def demo(
                 console.print(f"turn {work.turn:>2}: {describe(event)}", soft_wrap=True)
                 status.update(f"turn {work.turn} of {len(QUESTIONS)}")
         figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
+        usages = work.usages
     failed = problems(figures)
     table = Table.grid(padding=(0, 2))
     for name, value in _figures(figures):
         table.add_row(f"  {name}", value)
     console.print(Text(f"\nEach of the {len(work.requests)} requests, in tokens", "bold"))
-    console.print(chart(work.requests, work.sizes, console.width), Text("At the end", "bold"), table, sep="\n")
+    console.print(chart(work.requests, work.sizes, console.width))
+    console.print(Text("The window before and after the last compaction, in tokens", "bold"))
+    print_window(console, usages)
+    console.print(Text("\nAt the end", "bold"), table, sep="\n")
     console.print(words(f"\nThe last answer: {figures['answer']}\n"), words(_NEXT, "dim"), sep="\n")
     for problem in failed:
         console.print(problem, style="red")

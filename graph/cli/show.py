@@ -93,7 +93,7 @@ def show(
         print_json([{**asdict(row), "left": message_data(left), "clipped": message_data(clipped)}])
         return
     print_line(_headline(row))
-    print_window(stored_usages(row.seen))
+    print_window(Output(), stored_usages(row.seen))
     if row.summary:
         Output().print(Text("\nsummary", "bold"))
         print_line(row.summary)
@@ -159,7 +159,7 @@ def _preview(
         after = f"{seen.tokens_before:,} -> about {seen.tokens_after_about:,} tokens {sizes}"
         told = f"{seen.strategy}, {summary}: {after}"
     print_line(told)
-    print_window(seen.usages)
+    print_window(Output(), seen.usages)
     print_messages("would leave the view", seen.dropped, whole=whole)
     print_messages("would be shortened", clipped, whole=whole)
 

@@ -20,10 +20,9 @@ def gauge(usage: WindowUsage, width: int = 40) -> Text:
     return Text.assemble(_colored(bars([usage], width)[0]), (figures, _color(usage.tokens, usage)))
 
 
-def print_window(usages: Sequence[WindowUsage]) -> None:
+def print_window(console: Output, usages: Sequence[WindowUsage]) -> None:
     """Print a bar of the window for each usage, such as before and after a compaction, and the legend of the bars."""
     if usages:
-        console = Output()
         for line in bars(usages, min(100, console.width)):
             console.print(_colored(line))
         for line in legend(usages):

@@ -14,6 +14,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Ledger
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.view import as_said
+from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, stored_usages
 from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from langgraph_compaction.nodes.testing import ScriptedModel, usage
@@ -115,6 +116,11 @@ class Investigation:
 
     def _ledger(self) -> list[LedgerRow]:
         return records_of(self.graph).history(self.thread)
+
+    @property
+    def usages(self) -> list[WindowUsage]:
+        """What filled the window before and after the last compaction that took effect."""
+        return next((stored_usages(row.seen) for row in reversed(self._ledger()) if row.is_committed), [])
 
     def _in_view(self) -> list[AnyMessage]:
         return messages_in_view(self.graph.get_state(self.config).values)

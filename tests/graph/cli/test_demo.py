@@ -52,6 +52,7 @@ def test_the_page_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(shown.split())
     assert re.search(r"turn 4: not compacted: rejected_empty \(\w+\); the messages are as they were", text)
     assert "tokens by the fallback, without a model" in text
+    assert re.search(r"last compaction, in tokens [PTWSUA]+R+\S* [PTWSUA]+R+·+\|", text)
     assert "failed summary conversation is identical" in text
     assert "demo --db sqlite:///demo.db keep the thread" in text
     assert text.endswith("calls were made the tools returned only " + text.rpartition("only ")[2])
