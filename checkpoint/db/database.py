@@ -38,10 +38,11 @@ _TRANSIENT_SQLSTATES = frozenset(
 Serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections, standby that is not
 promoted yet, and column or table missing, which may have been upgraded.
 """
-_TRANSIENT_CODES = frozenset({1020, 1205, 1213, 2006, 2013, 1054, 1146})
+_TRANSIENT_CODES = frozenset({1020, 1205, 1213, 1412, 2006, 2013, 1054, 1146})
 """MariaDB's codes of errors after which a retry can succeed.
 
-Row changed since it was read, lock wait timeout, deadlock, server gone, connection lost, column or table missing.
+Row changed since it was read, lock wait timeout, deadlock, table rewritten since the snapshot, server gone,
+connection lost, column or table missing.
 """
 
 

@@ -88,6 +88,14 @@ CUT_SHORT: dict[str, Callable[[], Exception]] = {
 }
 """What a driver says of a connection that ends while it is made, by the kind of database."""
 
+
+def _of_mariadb(code: int, text: str) -> pymysql.OperationalError:
+    """An error that the server tells, in contrast to one of the driver."""
+    error = pymysql.OperationalError(code, text)
+    vars(error)["sqlstate"] = "HY000"
+    return error
+
+
 REFUSALS: dict[str, tuple[str, Callable[[], Exception]]] = {
     "deadlock, postgresql": ("postgresql", lambda: psycopg.errors.DeadlockDetected("deadlock detected")),
     "serialization, postgresql": (
@@ -98,11 +106,15 @@ REFUSALS: dict[str, tuple[str, Callable[[], Exception]]] = {
         "postgresql",
         lambda: psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"),
     ),
-    "deadlock, mariadb": ("mariadb", lambda: pymysql.OperationalError(1213, "Deadlock found")),
-    "lock wait, mariadb": ("mariadb", lambda: pymysql.OperationalError(1205, "Lock wait timeout exceeded")),
+    "deadlock, mariadb": ("mariadb", lambda: _of_mariadb(1213, "Deadlock found")),
+    "lock wait, mariadb": ("mariadb", lambda: _of_mariadb(1205, "Lock wait timeout exceeded")),
     "changed, mariadb": (
         "mariadb",
-        lambda: pymysql.OperationalError(1020, "Record has changed since last read in table 't'"),
+        lambda: _of_mariadb(1020, "Record has changed since last read in table 't'"),
+    ),
+    "rewritten, mariadb": (
+        "mariadb",
+        lambda: _of_mariadb(1412, "Table definition has changed, please retry transaction"),
     ),
 }
 """Errors that say that nothing is wrong but the moment: the kind of database, and how its driver raises it."""
