@@ -7,7 +7,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
 import sqlalchemy as sa
@@ -18,7 +18,8 @@ from ..errors import DatabaseError
 from .transaction import ISOLATION, WRITES, Transaction
 from .urls import BUSY_TIMEOUT_S, PREPARE, create_engine, is_memory
 
-_MOST_IDLE = 5
+Turn: TypeAlias = "threading.Lock | threading.Semaphore"
+_MOST_IDLE, _MOST_USED = 5, 15
 _PAUSE_S = 0.01
 _PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say why the database is busy
 _OWN: "WeakSet[OwnEngine]" = WeakSet()
@@ -39,6 +40,8 @@ class OwnEngine:
         self.url = url
         self.idle: deque[Transaction] = deque()
         """Connections that are kept open, which saves the pool's work between two transactions."""
+        self.places = threading.Semaphore(_MOST_USED)
+        """A place for each connection in use."""
         self._engine: sa.Engine | None = None
         self._lock = threading.Lock()
 
@@ -87,7 +90,7 @@ class OwnEngine:
         """
         engine = self.get()
         _INHERITED.append((engine.pool, self.idle))
-        self.idle = deque()
+        self.idle, self.places = deque(), threading.Semaphore(_MOST_USED)
         engine.dispose(close=False)
 
 
@@ -97,8 +100,8 @@ def turn_of(pool: Pool) -> threading.Lock:
         return _TURNS.setdefault(pool, threading.Lock())
 
 
-def wait_for_turn(turn: threading.Lock, place: str) -> None:
-    """Take the lock; raise DatabaseError, naming `place`, after `BUSY_TIMEOUT_S` seconds.
+def wait_for_turn(turn: Turn, place: str) -> None:
+    """Take the lock or a place; raise DatabaseError, naming `place`, after `BUSY_TIMEOUT_S` seconds.
 
     SQLite's own waiting is unfair: waiters sleep and retry, and the last to arrive may be served first.
     """

@@ -17,7 +17,7 @@ from sqlalchemy.pool import Pool, StaticPool
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import OwnEngine, enter_file, leave_file, turn_of, wait_for_turn
+from .connections import OwnEngine, Turn, enter_file, leave_file, turn_of, wait_for_turn
 from .row_codec import Keyring
 from .thread_row import KnownThreads
 from .transaction import LEVELS, READS, SINGLE, WRITES, Transaction
@@ -258,15 +258,18 @@ class Database:
         finally:
             self._leave(turn)
 
-    def _enter(self, mode: str, pool: Pool) -> "threading.Lock | None":
-        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file."""
+    def _enter(self, mode: str, pool: Pool) -> "Turn | None":
+        """Wait for a place among the connections, or for the right to write to an SQLite file."""
         if self._is_file:
             enter_file(self._file, self._place)
         if not self.is_sqlite or (mode == READS and not isinstance(pool, StaticPool)):
-            return None
-        if self._turns is None or self._turns[0] is not pool:
-            self._turns = pool, turn_of(pool)
-        turn = self._turns[1]
+            if self._own is None:
+                return None
+            turn: Turn = self._own.places
+        else:
+            if self._turns is None or self._turns[0] is not pool:
+                self._turns = pool, turn_of(pool)
+            turn = self._turns[1]
         try:
             wait_for_turn(turn, self._place)
         except BaseException:
@@ -274,7 +277,7 @@ class Database:
             raise
         return turn
 
-    def _leave(self, turn: "threading.Lock | None") -> None:
+    def _leave(self, turn: "Turn | None") -> None:
         if turn is not None:
             turn.release()
         if self._is_file:

@@ -111,11 +111,13 @@ def _options(url: sa.URL) -> dict[str, object]:
     if is_memory(url):
         # one connection, so that all OS threads see one database; `Database` lets one of them use it at a time
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    # without a limit: who waited in the pool would not get a connection that was kept open; see `OwnEngine.places`
+    options: dict[str, object] = {"max_overflow": -1}
     if url.get_backend_name() == "sqlite":
-        return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
+        return {**options, "connect_args": {"timeout": BUSY_TIMEOUT_S}}
     # without `pool_pre_ping`: a ping costs a round trip for each transaction, and a transaction whose connection was
     # lost is retried
-    options: dict[str, object] = {"isolation_level": AUTOCOMMIT if begins_itself(url) else READ_COMMITTED}
+    options["isolation_level"] = AUTOCOMMIT if begins_itself(url) else READ_COMMITTED
     if (given := url.query.get(PREPARE)) is not None:
         options["connect_args"] = {PREPARE: None if given == "none" else int(str(given))}
     return options

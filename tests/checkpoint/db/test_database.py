@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -356,3 +356,16 @@ def test_a_connection_in_use_while_a_database_is_closed_is_closed_after_its_use(
         assert database.run(mode, work) is None
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             used[1].execute("SELECT 1")
+
+
+def test_who_waits_for_a_connection_gets_one_that_is_kept_open(shared_url: str) -> None:
+    """One that another transaction gives back is not kept from who waits while all 15 are in use."""
+    with Database.open(shared_url) as database, ExitStack() as others:
+        database.setup()
+        for _ in range(14):
+            others.enter_context(database.read())
+        with ThreadPoolExecutor(4) as pool:
+            assert not any(pool.map(lambda _: database.run_read(lambda _: None), range(200)))
+        if database.engine.dialect.name != "sqlite":
+            status: Any = database.engine.pool
+            assert status.checkedout() == 15
