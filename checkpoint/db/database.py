@@ -315,8 +315,8 @@ class Database:
             return
         transaction.conn.invalidate()
         transaction.conn.close()
-        if self._keeper is not None and not self.is_sqlite:  # the others are lost, too
-            self._keeper.close_idle()
+        if self._keeper is not None and not self.is_sqlite and self._keeper.get().pool is pool:
+            self._keeper.close()  # the others are lost, too
 
     def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:

@@ -1,14 +1,16 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import Database, DatabaseError, SQLAlchemySaver
 from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
 from tests.conftest import server_database
 from tests.full import FULL
@@ -169,3 +171,19 @@ def test_connections_that_were_kept_open_and_lost_are_not_noticed(server_url: st
             for session in server.sessions():
                 server.end(session)
             assert look(saver, make(saver, harmed), harmed) == expected, name
+
+
+def test_one_lost_connection_tells_of_all(server_url: str) -> None:
+    """Those in the pool, too: the next transaction gets a new one."""
+    server = Server(server_url)
+    with Database.open(server_url) as database, ExitStack() as several:
+        database.setup()
+        for _ in range(10):
+            several.enter_context(database.read())
+        several.close()
+        for session in server.sessions():
+            server.end(session)
+        with pytest.raises(DatabaseError), database.read() as transaction:
+            transaction.execute(sa.select(1))
+        with database.read() as transaction:
+            assert transaction.execute(sa.select(1)).scalar() == 1
