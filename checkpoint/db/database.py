@@ -313,8 +313,7 @@ class Database:
         if not is_lost:
             self._give_back(transaction, pool)
             return
-        transaction.conn.invalidate()
-        transaction.conn.close()
+        transaction.close_for_good()
         if self._keeper is not None and not self.is_sqlite and self._keeper.get().pool is pool:
             self._keeper.close()  # the others are lost, too
 

@@ -97,8 +97,8 @@ class Transaction:
         (self.conn if self.conn.in_transaction() else self._driver).rollback()
 
     def close_for_good(self) -> None:
-        """Close the connection: it does not return to its pool."""
-        self.conn.detach()
+        """Close the connection, also one that the server has ended: it does not return to its pool."""
+        self.conn.invalidate()  # in contrast to `detach`, this sends no ROLLBACK
         self.conn.close()
 
     def run(self, statement: sa.Executable, values: Mapping[str, Any] = _NONE) -> Any:
