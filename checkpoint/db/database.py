@@ -31,12 +31,16 @@ _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
 _TRANSIENT_SQLSTATES = frozenset(
-    {"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300", "25006", "42703", "42P01"}
+    {
+        *("40001", "40P01", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08006", "08P01"),
+        *("53300", "25006", "42703", "42P01"),
+    }
 )
 """PostgreSQL's codes of errors after which a retry can succeed.
 
-Serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections, standby that is not
-promoted yet, and column or table missing, which may have been upgraded.
+Serialization failure, deadlock, shutdown, crash, start-up, idle session, transaction idle or open too long, connection
+lost, cut by pgbouncer, too many connections, standby that is not promoted yet, and column or table missing, which may
+have been upgraded.
 """
 _TRANSIENT_CODES = frozenset({1020, 1205, 1213, 1412, 2006, 2013, 1054, 1146})
 """MariaDB's codes of errors after which a retry can succeed.

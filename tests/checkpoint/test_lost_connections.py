@@ -190,3 +190,13 @@ def test_one_lost_connection_tells_of_all(server_url: str) -> None:
             transaction.execute(sa.select(1))
         with database.read() as transaction:
             assert transaction.execute(sa.select(1)).scalar() == 1
+
+
+def test_a_connection_that_the_server_ended_because_it_was_idle_is_not_noticed() -> None:
+    """A setting of PostgreSQL, which ends it with an error of its own."""
+    with server_database("postgresql") as url:
+        patient = sa.make_url(url).update_query_dict({"options": "-cidle_session_timeout=20"})
+        with Database.open(patient.render_as_string(hide_password=False)) as database:
+            database.setup()
+            Server(url).wait_for(lambda sessions: not sessions)
+            assert database.run_write(lambda transaction: transaction.run(sa.select(1)).fetchone()) == (1,)
