@@ -60,12 +60,10 @@ class OwnEngine:
 
     def keep(self, one: Transaction, pool: Pool) -> None:
         """Keep a connection of a pool open, unless enough are, or `close` has replaced the pool meanwhile."""
-        if self._engine is not None and self._engine.pool is not pool:
-            one.close_for_good()
-        elif len(self.idle) < _MOST_IDLE:
+        if self.get().pool is pool and len(self.idle) < _MOST_IDLE:
             self.idle.append(one)
         else:
-            one.conn.close()
+            one.close_for_good()
 
     def close(self) -> None:
         """Close the engine's connections, with those that are kept open, if the engine was made at all.

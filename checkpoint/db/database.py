@@ -38,9 +38,9 @@ _TRANSIENT_SQLSTATES = frozenset(
 )
 """PostgreSQL's codes of errors after which a retry can succeed.
 
-Serialization failure, deadlock, shutdown, crash, start-up, idle session, transaction idle or open too long, connection
-lost, cut by pgbouncer, too many connections, standby that is not promoted yet, and column or table missing, which may
-have been upgraded.
+Serialization failure, deadlock, shutdown, crash, start-up, session or transaction idle or open too long, connection
+lost or cut by pgbouncer, too many connections, standby that is not promoted yet, and column or table missing, which
+may have been upgraded.
 """
 _TRANSIENT_CODES = frozenset({1020, 1205, 1213, 1412, 2006, 2013, 1054, 1146})
 """MariaDB's codes of errors after which a retry can succeed.
@@ -318,8 +318,8 @@ class Database:
             self._give_back(transaction, pool)
             return
         transaction.close_for_good()
-        if self._keeper is not None and not self.is_sqlite and self._keeper.get().pool is pool:
-            self._keeper.close()  # the others are lost, too
+        if self._keeper is not None and not self.is_sqlite:  # the others are lost, too
+            self._keeper.close_idle()
 
     def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:
