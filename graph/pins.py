@@ -15,7 +15,15 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
-from langgraph_compaction.nodes.conversation.view import NO_VIEW, View, as_said, changed, seen, shown_again
+from langgraph_compaction.nodes.conversation.view import (
+    NO_VIEW,
+    View,
+    as_said,
+    changed,
+    seen,
+    shown_again,
+    with_pins,
+)
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
@@ -47,7 +55,8 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     said, view, known = conversation(state.values), state.values.get("compaction_view"), pinned_ids(state.values)
     if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
-    view = shown_again(said, view, [name])
+    had = seen(said, view, known)
+    view = with_pins(said, shown_again(said, view, [name]), had, [*known, name])
     messages = [*seen(said, view, [*known, name]), *([new] if new else [])]
     dependencies = yield from settled(graph, config)
     compaction = state.values.get("compaction") or {}
@@ -77,8 +86,11 @@ def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
     found = next((m for m in _messages(state) if m.id == message_id and is_pinned(m, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
-    update: dict[str, Any] = {"compaction": {"pins": [name for name in known if name != message_id]}}
-    return {**update, **_in_view(state, [without_pin_mark(found)] if marks(found).get("pinned") else [])}
+    left = [name for name in known if name != message_id]
+    update = _in_view(state, [without_pin_mark(found)] if marks(found).get("pinned") else [])
+    view = update.get("compaction_view", state.values.get("compaction_view"))
+    view = with_pins(conversation(state.values), view, _messages(state), left)
+    return {"compaction": {"pins": left}, "compaction_view": view}
 
 
 def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:

@@ -140,7 +140,8 @@ def _read(
 ) -> tuple[list[AnyMessage], View | None]:
     """Return what the provider reads of a conversation, and the view without a summary that it does not read.
 
-    Pinned messages that stood before the provider's own compaction follow the tool block with it.
+    Pinned messages that stood before the provider's own compaction follow the tool block with it, without what binds
+    them to the history before it.
     """
     begin = read_from(messages)
     if not begin:
@@ -150,7 +151,7 @@ def _read(
     pinned = [at for at in range(begin) if at not in earlier.header and is_pinned(messages[at], pins)]
     lifted = {other for at in pinned for other in (blocks[at].indexes if at in blocks else (at,))}
     end = (block.end if block else 0) + 1
-    read = [*read[:end], *[messages[at] for at in sorted(lifted)], *read[end:]]
+    read[end:end] = with_history_changed(messages[at] for at in sorted(lifted))
     if view and view["newest"] not in {message.id for message in read}:
         view = View({**view, "summary": None, "newest": None})
     return [*system_messages(messages[:begin]), *read], view
@@ -266,6 +267,17 @@ def shown_again(messages: Sequence[AnyMessage], view: View | None, ids: Collecti
     hidden = [name for name in _in_order(view["hidden"]) if name not in names]
     forms = {own: form for own, form in view["shortened"].items() if own not in whole}
     return View({**view, "hidden": b"".join(hidden), "shortened": forms})
+
+
+def with_pins(
+    messages: Sequence[AnyMessage], view: View | None, had: Sequence[AnyMessage], pins: Collection[str]
+) -> View | None:
+    """Return the view with these pins; `had` are the messages that were seen before.
+
+    If others are seen now, all answers were given on another history.
+    """
+    names = [[message.id for message in shown] for shown in (had, seen(messages, view, pins))]
+    return view if names[0] == names[1] else View({**(view or NO_VIEW), "newest": message_id(messages[-1])})
 
 
 def view_before(messages: Sequence[AnyMessage], shown: Sequence[AnyMessage], *, source: str) -> View:

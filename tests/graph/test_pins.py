@@ -156,3 +156,29 @@ async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive,
     model.replies = ["ok"]
     await go.invoke(graph, said("two"))
     assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == [name]
+
+
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["agent", "middleware"])
+async def test_answers_behind_a_new_or_released_pin_lose_what_binds_them(go: Drive, build: Any) -> None:
+    """Claude refuses thinking that was signed on a history without the pin, or behind its own compaction with it."""
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "x9Q"}
+    claude = {"model_name": "claude-opus-5-5"}
+    compacted = AIMessage([{"type": "compaction", "content": "so far"}], id="block", response_metadata=claude)
+    signed = AIMessage([thinking, {"type": "text", "text": "ok"}], id="signed", response_metadata=claude)
+    model = ScriptedModel()
+    graph = build(model=model)
+    given = [HumanMessage("a rule", id="rule"), compacted, HumanMessage("more", id="more"), signed]
+    await go.invoke(graph, {"messages": [*given, HumanMessage("first", id="first")]})
+    assert "hm" in str(model.received[-1])
+    thread = CompactionThread(graph, CONFIG)
+    await thread.apin(message_id="rule")
+    await go.invoke(graph, {"messages": [HumanMessage("second", id="second")]})
+    assert "a rule" in str(model.received[-1])
+    assert "hm" not in str(model.received[-1])
+    again = signed.model_copy(update={"id": "again"})
+    await go.invoke(graph, {"messages": [again, HumanMessage("third", id="third")]})
+    assert "hm" in str(model.received[-1])
+    await thread.aunpin("rule")
+    await go.invoke(graph, {"messages": [HumanMessage("fourth", id="fourth")]})
+    assert "a rule" not in str(model.received[-1])
+    assert "hm" not in str(model.received[-1])

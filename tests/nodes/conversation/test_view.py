@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langgraph_compaction.nodes.conversation.request import render
 from langgraph_compaction.nodes.conversation.view import View, changed, movable, read_view, seen, view_before
 
 SUMMARY = HumanMessage(
@@ -237,3 +238,15 @@ def test_a_number_that_a_client_writes_in_another_way_is_the_same() -> None:
     calls = [{"name": "f", "args": {"x": number}, "id": "c"} for number in (1.0, 1)]
     first, second = [*([AIMessage("", id="m0", tool_calls=[call]), *talk(3)[1:]] for call in calls)]
     assert ids(seen(second, hidden(first, "m0"))) == ["summary-1", "m1", "m2"]
+
+
+def test_a_pinned_answer_is_seen_behind_a_providers_compaction_without_its_bound_thinking() -> None:
+    """The thinking was signed on the history before the compaction, which is not sent."""
+    call = {"name": "read", "args": {}, "id": "c"}
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "x9Q"}
+    answer = AIMessage([thinking], id="p", tool_calls=[call], response_metadata={"model_name": "claude-opus-5-5"})
+    block = AIMessage([BLOCKS[0], thinking], id="a", response_metadata={"model_name": "claude-opus-5-5"})
+    shown = seen([*talk(2), answer, ToolMessage("r", tool_call_id="c", id="r"), block, *talk(1)], None, ["r"])
+    assert ids(shown) == ["a", "p", "r", "m0"]
+    assert thinking in render(shown)[0].content
+    assert "thinking" not in str(render(shown)[1].content)
