@@ -142,6 +142,7 @@ def _written(
         originals=originals,
         focus=context.compaction.get("focus"),
         callbacks=context.config.get("callbacks"),
+        configurable=context.configurable,
         sections=_sections(context, draft),
         clip=draft["clip"],
         time=time,

@@ -158,7 +158,7 @@ def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) ->
         due,
         found=Found(chain=chain),
         config={
-            "configurable": {name: known[name] for name in kept if name in known},
+            "configurable": {**turn.configurable, **{name: known[name] for name in kept if name in known}},
             "callbacks": _tracers(turn.config.get("callbacks")),
         },
         runtime=Runtime(context=turn.runtime.context, store=turn.runtime.store),

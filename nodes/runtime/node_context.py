@@ -37,6 +37,7 @@ from .window_usage import WindowUsage, window_usage
 T = TypeVar("T")
 Update = dict[str, Any]
 
+_OF_THREAD = frozenset({"thread_id", "checkpoint_id", "checkpoint_map", "checkpoint_ns"})
 ATTEMPTS_OF_AN_EPOCH = 10_000
 """Difference between the attempt numbers of two epochs in the keys of rows; no epoch has so many attempts."""
 NEW_THREAD = "new_thread"
@@ -166,6 +167,12 @@ class NodeContext:
     def saver(self) -> Any:
         """The run's checkpointer, which keeps the thread and lets an interrupt be answered; `None` without one."""
         return self.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
+
+    @property
+    def configurable(self) -> dict[str, Any]:
+        """What the application's config names for its run, without what belongs to the thread and to LangGraph."""
+        known = self.config.get("configurable", {})
+        return {name: value for name, value in known.items() if name not in _OF_THREAD and not name.startswith("__")}
 
     @property
     def chain(self) -> FallbackChain:

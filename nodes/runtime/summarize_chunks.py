@@ -106,6 +106,7 @@ class Work:
     """By id, the originals of messages that an earlier compaction shortened: the summarizer reads the originals."""
     focus: str | None = None
     callbacks: Any = None
+    configurable: Mapping[str, Any] = field(default_factory=dict[str, Any])
     sections: tuple[frozenset[int], ...] = ()
     """Indexes of the removed messages of each part that is summarized separately, in order."""
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
@@ -164,6 +165,7 @@ class Work:
             language=settings.language,
             max_chars=settings.summary_max_length,
             callbacks=self.callbacks,
+            configurable=self.configurable,
             lists=bool(part.messages) and self._asks_for_list(),
         )
 

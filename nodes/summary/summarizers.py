@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -58,6 +58,8 @@ class SummaryRequest:
     """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
     """Callbacks of the graph's invocation, through which tracing sees the summarizer's call."""
+    configurable: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the application's config names for its run, such as a model, without what belongs to the thread."""
     lists: bool = False
     """Whether the model is asked to list rules and decisions after its summary (see `split_list`)."""
     behind: tuple[AnyMessage, ...] = ()
@@ -194,7 +196,10 @@ class RunnableSummarizer:
 
     def _config(self, request: SummaryRequest) -> RunnableConfig:
         tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
-        return RunnableConfig(tags=tags, callbacks=request.callbacks, run_name="compaction_summary")
+        named = {**request.configurable}
+        return RunnableConfig(
+            tags=tags, callbacks=request.callbacks, configurable=named, run_name="compaction_summary"
+        )
 
     def _reply(self, output: Any) -> Reply:
         if isinstance(output, Mapping):

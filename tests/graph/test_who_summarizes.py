@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.chat_models import init_chat_model
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -17,7 +18,7 @@ from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from tests.graph.cli.provider import Provider, provider
-from tests.graph.harness import Drive, ledger, values
+from tests.graph.harness import Drive, ended, ledger, values
 from tests.invariants import is_summary
 
 WRITTEN = (
@@ -152,3 +153,22 @@ async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
     graph: Any = create_compacting_agent(EchoModel(), settings=settings, checkpointer=InMemorySaver())
     await go.invoke(graph, talk(7_000))
     assert [row.strategy for row in ledger(graph)] == ["selective+digest"]
+
+
+@BUILDS
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_a_model_that_the_run_names_writes_the_summary(
+    go: Drive, build: Build, script: Provider, monkeypatch: pytest.MonkeyPatch, *, ahead: bool
+) -> None:
+    """`init_chat_model` without a model reads the run's config at each call."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_BASE_URL", script.base_url)
+    monkeypatch.setattr(f"{__name__}.gpt", lambda _: init_chat_model(configurable_fields=("model", "model_provider")))
+    graph = build(script, CompactionSettings(context_window=32_000, summary_ahead=ahead))
+    named = {"thread_id": "1", "model": "gpt-4o", "model_provider": "openai"}
+    script.counted = 20_000
+    for given in (talk(20_000), {"messages": [HumanMessage("And" + " then" * 6_000)]}):
+        await go.invoke(graph, given, {"configurable": named})
+        await ended()
+    assert {row.verdict for row in ledger(graph)} <= {"committed", "prepared"}
+    assert sum(map(asks_for_summary, script.requests)) == 1
