@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import ormsgpack
 from langchain_core import messages as kinds
@@ -223,7 +223,7 @@ def content_hash(data: bytes) -> bytes:
 
 def fingerprint(message: BaseMessage) -> str:
     """Return 32 hexadecimal characters, which differ for two messages that differ in any field."""
-    return content_hash(dumps(message)).hex()
+    return content_hash(dumps(_in_order(message))).hex()
 
 
 def handle(message: BaseMessage) -> str:
@@ -235,8 +235,19 @@ def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
     """Return 32 hexadecimal characters, which differ for two lists that differ in a message, order or repetition."""
     whole = blake2b(digest_size=HASH_BYTES)
     for message in messages:
-        whole.update(content_hash(dumps(message)))
+        whole.update(content_hash(dumps(_in_order(message))))
     return whole.hexdigest()
+
+
+def _in_order(message: BaseMessage) -> BaseMessage:
+    """Return the message with the details of its usage in one order: LangGraph's savers read them in another."""
+    usage = getattr(message, "usage_metadata", None)
+    told = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+    details = {name: cast("dict[str, Any]", value) for name, value in told.items() if isinstance(value, dict)}
+    if all(list(each) == sorted(each, key=str) for each in details.values()):
+        return message
+    ordered = {name: {key: each[key] for key in sorted(each, key=str)} for name, each in details.items()}
+    return message.model_copy(update={"usage_metadata": {**told, **ordered}})
 
 
 def _array(length: int) -> bytes:

@@ -3,6 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint, fingerprint_all, loads
@@ -24,6 +26,22 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     assert (type(same), same) == (type(message), message)
     assert dumps(same) == dumps(message)
     assert fingerprint(same) == fingerprint(message)
+
+
+def test_a_fingerprint_is_the_same_after_langgraphs_saver() -> None:
+    """Which puts the details of the usage, as Anthropic's client adds them to an answer, into another order."""
+    answer = AIMessage("ok", id="x")
+    details = InputTokenDetails(cache_read=1, cache_creation=2)
+    answer.usage_metadata = UsageMetadata(
+        input_tokens=5, output_tokens=1, total_tokens=6, input_token_details=details
+    )
+    serde = JsonPlusSerializer()
+    same = serde.loads_typed(serde.dumps_typed(answer))
+    assert list(same.usage_metadata["input_token_details"]) != list(details)
+    assert fingerprint(same) == fingerprint(answer)
+    assert fingerprint_all([same]) == fingerprint_all([answer])
+    other = answer.model_copy(update={"usage_metadata": {**same.usage_metadata, "input_tokens": 4}})
+    assert fingerprint(other) != fingerprint(answer)
 
 
 @given(
