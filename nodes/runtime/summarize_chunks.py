@@ -22,7 +22,7 @@ from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, is_between_tags, mismatch, summary_text, text_of_reply
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
-from ..summary.summarizers import SummaryRequest
+from ..summary.summarizers import SummaryRequest, beginning_of
 from .effects import Effects
 from .engine import Call
 from .finish_attempt import failure
@@ -170,8 +170,13 @@ class Work:
         )
 
     def behind_request(self, request: SummaryRequest) -> SummaryRequest:
-        """Return the request to be made behind the agent's own, if it fits there with its answer; else itself."""
+        """Return the request to be made behind the agent's own, if it fits there with its answer; else itself.
+
+        Of several messages that begin alike, the model could not tell up to which one it is to summarize.
+        """
         if not self.behind or self.level.in_pieces:
+            return request
+        if list(map(beginning_of, self.behind)).count(beginning_of(request.messages[-1])) != 1:
             return request
         asked, meter = replace(request, behind=self.behind), self.call.meter
         size = meter.request(self.messages) + meter.scaled(meter.counter.message(asked.prompt()[-1]) + self.budget)

@@ -69,7 +69,7 @@ class SummaryRequest:
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
         said = WORDINGS[self.language]
-        above = quoted(one_line(joined_texts(self.messages[-1]), NAMED_CHARS)) if self.behind else ""
+        above = quoted(beginning_of(self.messages[-1])) if self.behind else ""
         asked = Asked(
             conversation=above.join(said.above) if self.behind else self.conversation,
             earlier=said.above_record if self.behind and self.earlier else self.earlier,
@@ -83,6 +83,11 @@ class SummaryRequest:
         if self.behind:
             return [*self.behind, HumanMessage("\n\n".join(filter(None, (system, user))))]
         return [*([] if system is None else [SystemMessage(system)]), HumanMessage(user)]
+
+
+def beginning_of(message: AnyMessage) -> str:
+    """Return the line by which a request names a message of the agent's own request."""
+    return one_line(joined_texts(message), NAMED_CHARS)
 
 
 @runtime_checkable

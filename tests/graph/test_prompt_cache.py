@@ -85,6 +85,16 @@ async def test_the_conversation_is_shown_where_the_request_is_not_the_agents(
     assert len(asked["messages"]) <= 2
 
 
+async def test_the_conversation_is_shown_where_messages_begin_alike(go: Drive, script: Provider) -> None:
+    """A model that is told to summarize up to one of them could stop at an earlier one."""
+    given = talk(26_000)["messages"]
+    alike = [m.model_copy(update={"content": m.text.partition(":")[2]}) if m.type == "ai" else m for m in given]
+    await go.invoke(ours(script, SETTINGS), {"messages": alike})
+    (asked,) = [request for request in script.requests if asks_for_summary(request)]
+    assert "tools" not in asked
+    assert "Day 0: sea" in asked["messages"][-1]["content"]
+
+
 REQUEST: list[AnyMessage] = [SystemMessage("Be exact."), HumanMessage("Hello.")]
 
 
