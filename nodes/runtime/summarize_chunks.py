@@ -275,9 +275,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
                 continue
             return replace(so_far, finding=finding)
         outcome, listed = _without_list(request, reply)
-        if work.level.is_deterministic:
-            so_far = replace(so_far, usage=so_far.usage + Usage(calls=calls))
-        else:
+        if not work.level.is_deterministic:
             so_far = so_far.booked(outcome, calls, work.call.prices)
         text = _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:

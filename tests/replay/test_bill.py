@@ -142,3 +142,15 @@ def test_a_price_of_ones_own_is_used_and_an_old_state_is_read() -> None:
         built.update_state(THREAD, {"compaction": {"bill": written}}, as_node="model")
         assert thread.bill().agent == FREE
     assert state["bill"]["cost"] == 0.0011
+
+
+def test_a_digest_is_no_call() -> None:
+    """No provider bills it."""
+    client, served, options = PROVIDERS["chat completions"]
+    with strict_server(STEPS, **served) as strict:
+        settings = CompactionSettings(preset="faithful", context_window=WINDOW, output_reserve=0)
+        built = agent(client(strict, stream=False, **options), settings, InMemorySaver())
+        drive(built, "sync", range(TURNS))
+    thread = CompactionThread(built, THREAD)
+    assert "committed" in {row.verdict for row in thread.history()}
+    assert thread.bill().summaries == FREE
