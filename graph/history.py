@@ -107,7 +107,7 @@ class Compaction:
         standing = [("in force", "yes" if self.on_this_branch else "no")]
         parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
         title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
-        usages = stored_usages(row.seen)
+        usages = stored_usages(row.window)
         return card(title, [*figures, *sizes, *standing], parts, row.summary or "", usages)
 
 

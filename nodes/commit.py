@@ -61,7 +61,7 @@ def commit(context: NodeContext) -> Effects[Update]:
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     size = context.meter.request(after)
     usages = context.usage_of(context.messages, draft["tokens_before"]), context.usage_of(after, size)
-    draft["seen"]["window"] = [*map(asdict, usages)]
+    draft["window"] = [*map(asdict, usages)]
     if draft["trigger"] == NEW_THREAD:
         return (yield from _handed_over(context, draft, after, _goal(context)))
     verdict = verdict_of(context.chain, draft["level"])

@@ -108,6 +108,8 @@ class Draft(TypedDict):
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[Counts]
     seen: NotRequired[dict[str, Any]]
+    window: NotRequired[list[dict[str, Any]]]
+    """What filled the window before and after."""
     usage: NotRequired[dict[str, Any]]
     """What the summary took, as `Usage.named` returns it."""
     model: NotRequired[str | None]

@@ -39,8 +39,7 @@ class Outcome:
 
     Token counts are in the units of the attempt's token counter. `seen` lists the ids of the removed messages that
     the summarizer received in full (`full`), cut (`cut`) or not at all (`not_seen`), and the ids of the messages that
-    stay in a shortened form and whose originals the summarizer received (`shortened`); its `window` says what filled
-    the window before and after. `now` is in Unix seconds.
+    stay in a shortened form and whose originals the summarizer received (`shortened`). `now` is in Unix seconds.
     """
 
     verdict: str
@@ -56,6 +55,8 @@ class Outcome:
     results_clipped: int | None = None
     floor: int | None = None
     seen: dict[str, Any] | None = None
+    window: list[dict[str, Any]] | None = None
+    """What filled the window before and after; stored with `seen`."""
     summary: str | None = None
     model: str | None = None
     usage: Usage | None = None
@@ -103,6 +104,8 @@ class LedgerRow:
     results_clipped: int | None
     floor: int | None
     seen: dict[str, Any] | None
+    window: list[dict[str, Any]]
+    """What filled the window before and after; empty without a commit."""
     summary: str | None
     model: str | None
     summary_calls: int | None

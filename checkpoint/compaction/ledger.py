@@ -188,8 +188,9 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
     if outcome.usage is not None:
         del known["usage"]
         known |= outcome.usage.named("summary_")
+    window = known.pop("window", None)
     if "seen" in known:
-        known["seen"] = json.dumps(known["seen"])
+        known["seen"] = json.dumps({**known["seen"], **({"window": window} if window else {})})
     return known
 
 
@@ -199,7 +200,9 @@ def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     name = columns["compaction_id"]
     content = _decode_content(thread, name, columns)
     del columns["content"]
-    return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=_decode_seen(thread, name, seen))
+    found = _decode_seen(thread, name, seen)
+    window = found.pop("window", []) if found else []
+    return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=found, window=window)
 
 
 def _decode_seen(thread: Thread, compaction_id: str, seen: str | None) -> dict[str, Any] | None:

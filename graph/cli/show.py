@@ -93,7 +93,7 @@ def show(
         print_json([{**asdict(row), "left": message_data(left), "clipped": message_data(clipped)}])
         return
     print_line(_headline(row))
-    print_window(Output(), stored_usages(row.seen))
+    print_window(Output(), stored_usages(row.window))
     if row.summary:
         Output().print(Text("\nsummary", "bold"))
         print_line(row.summary)

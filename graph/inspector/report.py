@@ -28,7 +28,7 @@ from .thread_data import CheckpointData, ThreadData
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
 """Verdicts of attempts that changed nothing and yet are no failures; the report shows them as "put off"."""
 
-_NOT_SHOWN = frozenset({"thread_id", "seen", "base_fingerprint"})
+_NOT_SHOWN = frozenset({"thread_id", "seen", "window", "base_fingerprint"})
 
 
 class Request(TypedDict):
@@ -254,7 +254,7 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         after=commit.messages if commit else None,
         left=left,
         clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
-        window=(row.seen or {}).get("window", []),
+        window=row.window,
         summary=summary,
         goal=str(known.get("goal") or ""),
         pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],

@@ -61,6 +61,7 @@ def outcome_of(
         results_clipped=counts.get("results_clipped"),
         floor=draft.get("floor"),
         seen=draft.get("seen"),
+        window=draft.get("window"),
         summary=_told_text(context, summary.text) if summary is not None else None,
         model=draft.get("model"),
         usage=Usage.read(draft["usage"]) if "usage" in draft else None,
@@ -157,6 +158,10 @@ def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None
         record("compaction.tokens_saved", known["tokens_before"] - known["tokens_after"], verdict)
 
 
+_RARE = frozenset({"summary_cache_read_tokens", "summary_cache_write_tokens", "summary_reasoning_tokens"})
+"""Fields whose zeros `compaction["last"]` leaves out."""
+
+
 def last_of(**fields: Any) -> dict[str, Any]:
     """Return `compaction["last"]` with these fields, without empty ones: every checkpoint stores the value."""
-    return {name: value for name, value in fields.items() if value not in (None, "")}
+    return {name: value for name, value in fields.items() if value not in (None, "") and (value or name not in _RARE)}

@@ -120,7 +120,7 @@ class Investigation:
     @property
     def usages(self) -> list[WindowUsage]:
         """What filled the window before and after the last compaction that took effect."""
-        return next((stored_usages(row.seen) for row in reversed(self._ledger()) if row.is_committed), [])
+        return next((stored_usages(row.window) for row in reversed(self._ledger()) if row.is_committed), [])
 
     def _in_view(self) -> list[AnyMessage]:
         return messages_in_view(self.graph.get_state(self.config).values)

@@ -76,7 +76,7 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
         assert shown.splitlines()[0] == f"{figures}, 1 call of the summarizer"
         assert shown.endswith("\n".join(["", *summary, *map(listed, left, texts), ""]))
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
-    usages = stored_usages(plain["seen"])
+    usages = stored_usages(plain["window"])
     drawn = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[1:]
     assert drawn[:2] == bars(usages, len(drawn[0])), "before and after, without colors"
     assert drawn[2:].index("") == len(list(legend(usages)))

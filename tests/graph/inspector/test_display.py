@@ -59,7 +59,7 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     assert f'<td style="text-align:left;padding:1px 0">{done.tokens_before:,}</td>' in text
     assert f"dropped: {len(done.dropped)} messages" in text
     assert "&lt;/script&gt;" in text
-    was, now = (usage.parts for usage in stored_usages(done.seen))
+    was, now = (usage.parts for usage in stored_usages(done.window))
     assert text.count("display:flex;height:14px") == 2, "a bar before and one after"
     for name in ("user", "summary", "free"):
         assert f"{name} {was.get(name, 0):,} → {now[name]:,}</span>" in text
