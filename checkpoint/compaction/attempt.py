@@ -104,8 +104,8 @@ class LedgerRow:
     results_clipped: int | None
     floor: int | None
     seen: dict[str, Any] | None
-    window: list[dict[str, Any]]
-    """What filled the window before and after; empty without a commit."""
+    window: list[dict[str, Any]] | None
+    """What filled the window before and after; `None` without a commit."""
     summary: str | None
     model: str | None
     summary_calls: int | None

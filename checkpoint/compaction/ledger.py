@@ -201,7 +201,7 @@ def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     content = _decode_content(thread, name, columns)
     del columns["content"]
     found = _decode_seen(thread, name, seen)
-    window = found.pop("window", []) if found else []
+    window = found.pop("window", None) if found else None
     return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=found, window=window)
 
 

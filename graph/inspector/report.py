@@ -254,7 +254,7 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         after=commit.messages if commit else None,
         left=left,
         clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
-        window=row.window,
+        window=row.window or [],
         summary=summary,
         goal=str(known.get("goal") or ""),
         pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],

@@ -128,9 +128,9 @@ def _divided(parts: Mapping[Part, int], whole: int) -> dict[Part, int]:
     return found
 
 
-def stored_usages(window: Sequence[Mapping[str, Any]]) -> list[WindowUsage]:
+def stored_usages(window: Sequence[Mapping[str, Any]] | None) -> list[WindowUsage]:
     """Return what filled the window before and after an attempt, from the `window` of its row."""
-    return [WindowUsage(**usage) for usage in window]
+    return [WindowUsage(**usage) for usage in window or ()]
 
 
 def bars(usages: Sequence[WindowUsage], width: int) -> list[str]:
