@@ -110,8 +110,9 @@ def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Upd
     answer, marked = _heard(context, given)
     compaction: dict[str, Any] = {"trigger": "", "calls": context.compaction.get("calls", 0) + 1}
     compaction |= _measured(context, answer, extra)
-    compaction["bill"] = billed(context, [answer])
-    annotate_usage(usage_of_answer(context, answer))
+    spent = usage_of_answer(context, answer)
+    compaction["bill"] = billed(context, [spent])
+    annotate_usage(spent)
     if marked and not answer.tool_calls and not render([answer]):
         return (yield from _marker_alone(context, given, compaction, marked))
     if marked:

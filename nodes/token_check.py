@@ -21,7 +21,7 @@ from .conversation.view import NO_VIEW, View
 from .errors import SettingsError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .runtime.admission import new_ids, with_room_for_pins
-from .runtime.bill import billed, new_answers
+from .runtime.bill import billed, new_calls
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
@@ -98,7 +98,7 @@ def _decided(context: NodeContext, had: View | None, request: dict[str, Any] | N
     """Return the update of a check, with the view if it is no longer that with which the check began, `had`."""
     if context.settings.require_confirmation and not context.saver:
         raise SettingsError(UNASKABLE)
-    new, calls = new_ids(context), new_answers(context)
+    new, calls = new_ids(context), new_calls(context)
     refused = refused_system(context, new)
     if refused is None:
         context = with_room_for_pins(context, new)

@@ -147,14 +147,20 @@ def _read(
     if not begin:
         return messages, view
     earlier, read = Transcript(messages[:begin]), messages[begin:]
-    block, blocks = Transcript(read).block_of.get(0), earlier.block_of
+    blocks = earlier.block_of
     pinned = [at for at in range(begin) if at not in earlier.header and is_pinned(messages[at], pins)]
     lifted = {other for at in pinned for other in (blocks[at].indexes if at in blocks else (at,))}
-    end = (block.end if block else 0) + 1
+    end = _behind_block(read, 0)
     read[end:end] = with_history_changed(messages[at] for at in sorted(lifted))
     if view and view["newest"] not in {message.id for message in read}:
         view = View({**view, "summary": None, "newest": None})
     return [*system_messages(messages[:begin]), *read], view
+
+
+def _behind_block(messages: Sequence[AnyMessage], at: int) -> int:
+    """Return the index behind a message and the tool block that it begins."""
+    block = Transcript(messages).block_of.get(at)
+    return (block.end if block else at) + 1
 
 
 def _hidden_at(messages: Sequence[AnyMessage], names: Sequence[bytes], hidden: Collection[bytes]) -> set[int]:
@@ -183,8 +189,7 @@ def _with_summary(
     place = min(place or 0, opening.start) if opening else place or 0
     read = read_from(shown)  # what stands before the provider's own compaction is not read
     if read and place <= read:
-        block = Transcript(shown).block_of.get(read)
-        place = (block.end if block else read) + 1
+        place = _behind_block(shown, read)
     return [*shown[:place], summary, *shown[place:]]
 
 

@@ -13,19 +13,19 @@ from ..conversation.message_marks import answers_for_model
 from .node_context import NodeContext
 
 
-def new_answers(context: NodeContext) -> list[AIMessage]:
-    """Return the answers since the last check of a model that a graph around this one calls."""
+def new_calls(context: NodeContext) -> list[Usage]:
+    """Return what the calls since the last check took of a model that a graph around this one calls."""
     checked, said = context.compaction.get("checked"), context.conversation
     if not context.dependencies.embedded or (checked and all(message.id != checked for message in said)):
         return []  # the model of an agent is billed when it answers; of another list nobody knows what is new
     later = takewhile(lambda message: message.id != checked, reversed(said))
-    return [message for message in later if isinstance(message, AIMessage) and not answers_for_model(message)]
+    answers = (one for one in later if isinstance(one, AIMessage) and not answers_for_model(one))
+    return [usage_of_answer(context, answer) for answer in answers]
 
 
-def billed(context: NodeContext, answers: Iterable[AIMessage]) -> dict[str, Any]:
-    """Return the bill with these answers of the agent's model, for the channel `compaction`, without zeros."""
-    bill = Usage.read(context.compaction.get("bill"))
-    total = sum((usage_of_answer(context, answer) for answer in answers), bill).named()
+def billed(context: NodeContext, calls: Iterable[Usage]) -> dict[str, Any]:
+    """Return the bill with these calls of the agent's model, for the channel `compaction`, without zeros."""
+    total = sum(calls, Usage.read(context.compaction.get("bill"))).named()
     return {name: value for name, value in total.items() if value or (name == "cost" and value is not None)}
 
 
