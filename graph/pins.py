@@ -146,7 +146,7 @@ def _check_room(
     counter = dependencies.counter_for(dependencies.facts.name)
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     selector = Selector.of(messages, dependencies.settings, meter, known)
-    sizes = dependencies.sizes()
+    sizes = dependencies.sizes(compaction)
     if sizes is not None:  # else each call chooses the model, and so the window
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
         room = sizes.limit - meter.scaled(meter.overhead + system)

@@ -100,7 +100,7 @@ def _changed(
 
 def _sized(dependencies: Dependencies, change: Undoing, compaction: dict[str, Any]) -> tuple[Meter, Undone]:
     """Return the meter of the thread, and the result of the undo with the sizes measured by this meter."""
-    sizes, counter = dependencies.sizes(), dependencies.counter_for(dependencies.facts.name)
+    sizes, counter = dependencies.sizes(compaction), dependencies.counter_for(dependencies.facts.name)
     stored: Mapping[str, int] = compaction.get("sizes") or {}  # where the model is not known before its first call
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return meter, Undone(

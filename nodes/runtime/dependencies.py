@@ -254,16 +254,18 @@ class Dependencies:
         """Whether the window is known before a call: not if a function chooses the model, and with it the window."""
         return self.model is None or self.fixed_model is not None or self.settings.context_window is not None
 
-    def sizes(self) -> Sizes | None:
+    def sizes(self, compaction: Mapping[str, Any] | None = None) -> Sizes | None:
         """Return the sizes of a call without system messages; `None` if a function chooses each call's model.
 
-        Raises what `window_of` and `sizes_of` raise.
+        `compaction` is the channel of a thread, whose model may accept less than it says. Raises what `window_of` and
+        `sizes_of` raise.
         """
         model, settings = self.fixed_model, self.settings
         if not self.has_known_window:
             return None
         fixed = self.overhead(self.counter_for(self.facts.name))
-        return self.sizes_for(self.facts, settings, window=window_of(settings, model), fixed=fixed)
+        window = window_of_thread(settings, model, compaction)
+        return self.sizes_for(self.facts, settings, window=window, fixed=fixed)
 
     @cached_property
     def facts(self) -> ModelFacts:
@@ -371,13 +373,15 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
 
 
 def window_of_thread(settings: CompactionSettings, model: Model | None, compaction: Mapping[str, Any] | None) -> int:
-    """Return `window_of`, or, if it is not known, the window at the last commit of a thread.
+    """Return `window_of`, at most what the provider has said when it refused a request of this thread.
 
-    `compaction` is the thread's channel. In LangChain's agent, the model is not known before its first call in a
-    process.
+    If it is not known, return the window at the last commit of the thread. `compaction` is the thread's channel. In
+    LangChain's agent, the model is not known before its first call in a process.
     """
+    learned: Mapping[str, int] = (compaction or {}).get("learned") or {}
     try:
-        return window_of(settings, model)
+        window = window_of(settings, model)
+        return min(window, learned.get(model_name(model), window))
     except UnknownWindowError:
         if stored := ((compaction or {}).get("sizes") or {}).get("window"):
             return int(stored)

@@ -8,9 +8,10 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
-from langgraph_compaction.graph import ContextExhaustedError
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, OverLimitError
 from tests.fakes import ScriptedModel, calls
 from tests.graph.harness import (
+    CONFIG,
     Drive,
     agent,
     events,
@@ -112,6 +113,14 @@ async def test_what_the_server_allows_is_learned(go: Drive) -> None:
     assert standing(graph)["learned"] == {"local": 600}
     (event,) = events(await growing(graph, go), "PreCompactEvent")[:1]
     assert event["threshold"] == 480
+
+
+async def test_an_undo_does_not_lead_over_what_the_server_allows(go: Drive) -> None:
+    """The model itself says that it accepts more."""
+    graph = agent(ScriptedModel(replies=[llama_cpp(700, 600), "twelve"], name_="local"))
+    await go.invoke(graph, adopted())
+    with pytest.raises(OverLimitError, match="the limit is 600"):
+        CompactionThread(graph, CONFIG).undo()
 
 
 async def test_what_the_server_counts_is_learned(go: Drive) -> None:
