@@ -162,7 +162,7 @@ class Dependencies:
     summary_model: ModelSource = None
     """The model without the agent's tools, which writes summaries."""
     agent_model: ModelSource = None
-    """The same model as the agent calls it, with its tools; `None` if the agent's requests are not known here."""
+    """The model with its tools, as the agent calls it; `None` if the agent's requests are not known here."""
     tools: Sequence[dict[str, Any]] = ()
     """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None

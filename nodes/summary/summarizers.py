@@ -180,7 +180,7 @@ class RunnableSummarizer:
     max_input_tokens: int | None = None
     """Tokens that the model accepts by its profile, less those of its answer; `None` if no profile says it."""
     agent_model: Runnable[Any, Any] | None = None
-    """The same model as the agent calls it, with its tools: it is asked behind the agent's own request."""
+    """The model with its tools, as the agent calls it, for a request behind the agent's own."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Call the model or graph without the turn's conversation thread and checkpointer."""
