@@ -163,6 +163,7 @@ IMPATIENT = {
     "sqlite": {"timeout": 0},
     "postgresql": {"options": "-c lock_timeout=1"},
     "mysql": {"init_command": "SET lock_wait_timeout = 1"},
+    "mariadb": {"init_command": "SET lock_wait_timeout = 1"},
 }
 
 
