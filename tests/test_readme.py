@@ -29,7 +29,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES)}
+SKILL = ROOT / "docs" / "skills" / "langgraph-compaction" / "SKILL.md"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES, SKILL)}
 RUN_ELSEWHERE = {"fastapi.md", "migrate.md", "server.md"}
 """By `test_fastapi.py`, `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
 KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
@@ -182,7 +183,7 @@ def test_every_link_leads_somewhere() -> None:
         targets = {(folder / link.partition("#")[0]).resolve() for link in re.findall(r"\]\(([^):]+)\)", text)}
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
-    assert {*GUIDES, *NOTEBOOKS} <= linked
+    assert {*GUIDES, *NOTEBOOKS, SKILL} <= linked
 
 
 SIZED = {
