@@ -36,7 +36,7 @@ $(STAMPS)/bench: $(STAMPS)/dev
 	@touch $@
 
 demo: $(STAMPS)/run
-	$(BIN)/langgraph-compaction demo
+	$(BIN)/langgraph-compaction demo --out demo.html
 
 # Two processes side by side, each file of tests in one of them. ARGS are options of pytest: make test ARGS='-m unit'.
 PYTEST = $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder

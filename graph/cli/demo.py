@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from ..lab.demo.investigation import Investigation, problems
 from ..lab.demo.scripted_reader import QUESTIONS
 from .chat_screens import describe
+from .inspect_thread import write_report
 from .options import open_or_temporary
 from .output import Output, print_json, words
 from .size_chart import chart, print_window
@@ -32,6 +34,9 @@ What to try next:
 def demo(
     db: Annotated[
         str | None, typer.Option(help="The URL of a database for the thread. Default: the thread is not stored.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the report of `inspect` about the thread to this HTML file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with the figures.")] = False,
 ) -> None:
@@ -52,6 +57,7 @@ def demo(
                 status.update(f"turn {work.turn} of {len(QUESTIONS)}")
         figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
         usages = work.usages
+        report = write_report(saver, work.thread, out) if out else None
     failed = problems(figures)
     table = Table.grid(padding=(0, 2))
     for name, value in _figures(figures):
@@ -62,6 +68,8 @@ def demo(
     print_window(console, usages)
     console.print(Text("\nAt the end", "bold"), table, sep="\n")
     console.print(words(f"\nThe last answer: {figures['answer']}\n"), words(_NEXT, "dim"), sep="\n")
+    if report:
+        console.print(words(f"\nOpen the report in a browser: {report}"), soft_wrap=True)
     for problem in failed:
         console.print(problem, style="red")
     if as_json:

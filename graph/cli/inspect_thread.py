@@ -45,7 +45,7 @@ def inspect_thread(
         elif serve:
             _serve(saver, thread, port)
         else:
-            _write(_report(saver, thread), out or Path(file_name(thread)))
+            print_line(write_report(saver, thread, out or Path(file_name(thread))))
 
 
 def file_name(thread: str) -> str:
@@ -59,7 +59,9 @@ def _report(saver: SQLAlchemySaver, thread: str) -> Report:
     return report_of(read(saver, thread), tiktoken_counter(), stamp=known)
 
 
-def _write(report: Report, out: Path) -> None:
+def write_report(saver: SQLAlchemySaver, thread: str, out: Path) -> str:
+    """Write the report of a thread to a file; return a line with its path, or raise `SettingsError`."""
+    report = _report(saver, thread)
     text = page(report)
     try:
         out.write_text(text, encoding="utf-8")
@@ -70,9 +72,7 @@ def _write(report: Report, out: Path) -> None:
     compactions = sum(
         is_compaction(attempt["row"]["trigger"], attempt["row"]["verdict"]) for attempt in report["attempts"]
     )
-    print_line(
-        f"{out}, {decimal(out.stat().st_size)} (requests: {len(report['requests'])}, compactions: {compactions})"
-    )
+    return f"{out}, {decimal(out.stat().st_size)} (requests: {len(report['requests'])}, compactions: {compactions})"
 
 
 def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -140,12 +140,17 @@ def format_time(moment: float) -> str:
 
 @contextmanager
 def progress(what: str, total: int) -> Generator[Callable[..., None]]:
-    """Show a bar on a terminal, which is erased in the end; yield a function that moves it.
+    """Show a bar with the time left on a terminal, and erase it in the end; yield a function that moves it.
 
     Its arguments are the number that is done (default: one more) and the text beside the bar (default: `what`).
     """
     console = Output(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
 

@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint.maintenance.stats import ThreadStats
 from langgraph_compaction.nodes import SettingsError
 
 from .options import AsJson, Db, open_existing
-from .output import cells, complain, make_table, print_json, print_table
+from .output import cells, complain, make_table, print_json, print_table, progress
 
 T = TypeVar("T")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -62,16 +62,20 @@ def prune(
     since = None if older_than is None else _seconds("--older-than", older_than)
     options: dict[str, Any] = {"keep_last": keep_last, "archive": archive, "older_than": since}
     rows: list[dict[str, Any]] = []
-    refused = False
+    refused: list[str] = []
     with open_existing(db, *(threads or [])) as saver:
-        for thread in threads or saver.threads():
-            try:
-                rows += _prune(saver, thread, options, dry_run=dry_run)
-            except LeaseError as error:
-                complain(str(error))
-                refused = True
+        chosen = threads or saver.threads()
+        with progress("threads", len(chosen)) as show:
+            for thread in chosen:
+                try:
+                    rows += _prune(saver, thread, options, dry_run=dry_run)
+                except LeaseError as error:
+                    refused.append(str(error))
+                show()
         if not dry_run:
             saver.reclaim()
+    for refusal in refused:
+        complain(refusal)
     if as_json:
         print_json(rows)
     else:

@@ -12,6 +12,7 @@ from ...window_text import window_label
 from .scores import SAID
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
@@ -22,21 +23,40 @@ SUFFIXES = (".svg", ".png", ".html")
 
 
 def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows that `scores.measured` yields: a line for each policy, with its confidence interval as a band.
+    """Draw the rows that `scores.measured` yields, with their confidence intervals: a line for each policy.
 
-    Raise `SettingsError` if matplotlib is missing or the file cannot be written.
+    Where there is one budget, a dot stands for each policy. Raise `SettingsError` if matplotlib is missing or the
+    file cannot be written.
     """
-    figure = _figure(title)
+    figure, budgets = _figure(title), {row["budget"] for row in rows}
     for axes, (name, heading) in zip(figure.subplots(1, len(DRAWN)), DRAWN.items(), strict=True):
-        for policy in dict.fromkeys(row["policy"] for row in rows):
-            own = sorted((row for row in rows if row["policy"] == policy), key=lambda row: row["budget"])
-            budgets = [100 * row["budget"] for row in own]
-            (line,) = axes.plot(budgets, [100 * row[name] for row in own], marker="o", label=policy)
-            low, high = ([100 * row["ci95"][name][edge] for row in own] for edge in (0, 1))
-            axes.fill_between(budgets, low, high, alpha=0.15, color=line.get_color())
-        axes.set(title=heading, xlabel="budget, % of the tokens", ylabel="still there, %", ylim=(0, 102))
-        axes.legend(fontsize=8)
+        if len(budgets) == 1:
+            _draw_dots(axes, rows, name)
+        else:
+            _draw_lines(axes, rows, name)
+        axes.set_title(heading)
     _write(figure, path)
+
+
+def _draw_dots(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    for row in rows:
+        share, (low, high) = 100 * row[name], (100 * edge for edge in row["ci95"][name])
+        axes.errorbar(
+            share, row["policy"], xerr=[[max(0, share - low)], [max(0, high - share)]], marker="o", capsize=3
+        )
+    axes.set(xlabel=f"still there at a budget of {rows[0]['budget']:.0%} of the tokens, %", xlim=(0, 102))
+    axes.invert_yaxis()
+
+
+def _draw_lines(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        own = sorted((row for row in rows if row["policy"] == policy), key=lambda row: row["budget"])
+        budgets = [100 * row["budget"] for row in own]
+        (line,) = axes.plot(budgets, [100 * row[name] for row in own], marker="o", label=policy)
+        low, high = ([100 * row["ci95"][name][edge] for row in own] for edge in (0, 1))
+        axes.fill_between(budgets, low, high, alpha=0.15, color=line.get_color())
+    axes.set(xlabel="budget, % of the tokens", ylabel="still there, %", ylim=(0, 102))
+    axes.legend(fontsize=8)
 
 
 def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:

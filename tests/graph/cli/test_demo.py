@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +57,19 @@ def test_the_page_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "failed summary conversation is identical" in text
     assert "demo --db sqlite:///demo.db keep the thread" in text
     assert text.endswith("calls were made the tools returned only " + text.rpartition("only ")[2])
+
+
+@pytest.mark.usefixtures("short")
+def test_the_report_of_the_thread_is_written_and_named(tmp_path: Path) -> None:
+    """With --out, the page of `inspect` about the whole thread, also where the thread itself is not kept."""
+    path = tmp_path / "demo.html"
+    shown = call("demo", "--out", str(path), expect=1).output
+    assert f"Open the report in a browser: {path}, " in shown
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert QUESTIONS[0][:20] in page
+    assert QUESTIONS[1][:20] in page
+    json.loads(call("demo", "--json", "--out", str(path), expect=1).stdout)
 
 
 @pytest.mark.usefixtures("short")

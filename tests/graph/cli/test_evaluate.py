@@ -1,6 +1,7 @@
 """The command `evaluate`: what it prints and writes, what it reads, and what it refuses."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,17 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     course = path.read_bytes()
     assert course[:5] == drawn[:5]
     assert course != drawn
+
+
+def test_a_chart_of_one_budget_names_each_policy_on_its_axis(recorded: Path, tmp_path: Path) -> None:
+    """A line through one point would show nothing: each policy has a row with its interval."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "chart.svg"
+    assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3", "--out", path).exit_code == 0
+    drawn = path.read_text(encoding="utf-8")
+    assert "<!-- still there at a budget of 30% of the tokens, % -->" in drawn
+    for policy in ("faithful", "random exchanges", "trim_messages"):
+        assert re.search(rf'<g id="ytick_\d+">(?:(?!</?g id="ytick).)*<!-- {policy} -->', drawn, re.DOTALL), policy
 
 
 @pytest.mark.parametrize(

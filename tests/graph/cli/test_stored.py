@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.offline_edit import rewrite
 from tests.checkpoint.contract.steps import Steps
 from tests.graph.cli import foreign
+from tests.graph.cli.commanding import call
 from tests.graph.cli.foreign import GRAPHS, changed, config, state_of
 
 
@@ -162,6 +164,13 @@ def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
     with SQLAlchemySaver.from_url(kept) as saver:
         for thread, states in before.items():
             assert state_of(saver, thread)[0][:6] == states[0][:6]
+
+
+def test_a_terminal_is_shown_how_long_pruning_still_takes(kept: str) -> None:
+    """A bar over the threads, on stderr; where that is no terminal, nothing."""
+    bar = call("prune", "--all", "--dry-run", "--db", kept, colors=True).stderr
+    assert re.search(rf"{len(GRAPHS)}/{len(GRAPHS)}.*\d:\d\d:\d\d", bar)
+    assert call("prune", "--all", "--dry-run", "--db", kept).stderr == ""
 
 
 def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
