@@ -1,4 +1,4 @@
-"""The application of the guide to FastAPI, served in this process; a provider over HTTP answers."""
+"""The application of the example for FastAPI, served in this process; a provider over HTTP answers."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 from uuid import uuid4
 
@@ -18,9 +19,7 @@ from tests.conftest import server_database
 from tests.graph.cli.provider import Provider, provider
 from tests.graph.test_who_summarizes import SUMMARY, WRITTEN, asks_for_summary
 
-[BLOCK] = re.findall(
-    r"```python\n(.*?)```", (Path(__file__).parents[1] / "docs" / "fastapi.md").read_text(encoding="utf-8"), re.DOTALL
-)
+APP = Path(__file__).parents[1] / "examples" / "fastapi_users" / "app.py"
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider
         url = (
             stack.enter_context(server_database("postgresql")) if on_postgresql else f"sqlite:///{tmp_path / 'a.db'}"
         )
-        for name, value in {**found.env, "DATABASE_URL": url}.items():
+        for name, value in {**found.env, "DATABASE_URL": url, "MODEL": "openai:gpt-4o-mini"}.items():
             monkeypatch.setenv(name, value)
         yield found
 
@@ -42,9 +41,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider
 @pytest.fixture
 async def client(script: Provider) -> AsyncIterator[httpx.AsyncClient]:  # noqa: ARG001 - its environment
     """A client of the started application; while it runs, no call may block the event loop."""
-    names: dict[str, Any] = {"__name__": "app"}
-    exec(compile(BLOCK, "docs/fastapi.md", "exec"), names)  # noqa: S102 - it is our own page
-    app, guard = names["app"], BlockBuster()
+    app, guard = run_path(str(APP), run_name="app")["app"], BlockBuster()
 
     async def counted(scope: Any, receive: Any, send: Any) -> None:
         """Serve, and write the number of parts of the answer before its last part."""
@@ -78,7 +75,7 @@ async def said(client: httpx.AsyncClient, user: str, chat: str, text: str) -> li
     return [(name, json.loads(data)) for name, data in events]
 
 
-async def test_the_guides_application(client: httpx.AsyncClient, script: Provider) -> None:
+async def test_the_application(client: httpx.AsyncClient, script: Provider) -> None:
     """Two users under one id: streams, a compaction of the first one's chat, transcript, undo, and erasure."""
     chat, alma, berta = str(uuid4()), {"X-User": "alma"}, {"X-User": "berta"}
     texts = [f"Day {n}: {'the sea was calm and ' * 4_700}" for n in range(4)]

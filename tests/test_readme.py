@@ -31,8 +31,8 @@ GUIDES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SKILL = ROOT / "docs" / "skills" / "langgraph-compaction" / "SKILL.md"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES, SKILL)}
-RUN_ELSEWHERE = {"fastapi.md", "migrate.md", "server.md"}
-"""By `test_fastapi.py`, `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
+RUN_ELSEWHERE = {"migrate.md", "server.md"}
+"""By `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
 KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
 """The languages of blocks: those of `python` are run, with the `text` behind them; the others show no Python."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
