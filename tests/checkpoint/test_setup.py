@@ -1,5 +1,10 @@
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langgraph_compaction.checkpoint import (
     Database,
@@ -8,6 +13,9 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.db import schema, tables
 from langgraph_compaction.checkpoint.db.thread_row import Threads
 from tests.checkpoint.processes import forks, run_together
+
+DIALECTS = (mysql.dialect(), postgresql.dialect(), sqlite.dialect())
+KEPT = Path(__file__).parent / "kept" / f"version_{schema.VERSION}.sql"
 
 
 def set_up(_number: int, url: str) -> None:
@@ -58,3 +66,17 @@ def test_a_database_of_another_version_is_refused(empty_url: str, step: int, adv
         for use in (late.setup, late.read().__enter__, late.write().__enter__):
             with pytest.raises(SchemaError, match=advice):
                 use()
+
+
+def statements() -> Iterator[str]:
+    """Yield the statements that create the tables and their indexes in each kind of database."""
+    for dialect in DIALECTS:
+        yield f"-- {dialect.name}"
+        for table in tables.METADATA.sorted_tables:
+            for made in (CreateTable(table), *map(CreateIndex, sorted(table.indexes, key=lambda one: str(one.name)))):
+                yield " ".join(f"{made.compile(dialect=dialect)};".split()).replace(" ;", ";")
+
+
+def test_the_tables_of_a_version_never_change() -> None:
+    """Databases of users have them: others need another VERSION, a step in `upgrade`, and a file of what they are."""
+    assert list(statements()) == KEPT.read_text(encoding="utf-8").splitlines()
