@@ -288,3 +288,12 @@ def test_what_a_page_or_an_error_tells_to_install_can_be_installed() -> None:
     called = [one for path in pages for one in re.findall(r"how_to_install\([\"'](\w+)", path.read_text("utf-8"))]
     assert len(called) >= 5
     assert set(called) <= extras
+
+
+def test_make_lists_every_target() -> None:
+    """Without a target, make says what each one is for."""
+    [targets] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = subprocess.run(["make", "-s"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    rows = [re.split(r" {2,}", row.removeprefix("make "), maxsplit=1) for row in listed.splitlines()]
+    assert sorted(name for names, _ in rows for name in names.split()) == sorted(targets.split())
+    assert all(said for _, said in rows)
