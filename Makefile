@@ -29,7 +29,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml constraints.txt $(FOLDERS)
 	@echo 'Installing packages into $(VENV); the first time this takes one to three minutes.'
-	$(PIP) -e '.[cli]' -C editable_mode=strict
+	PYTHONWARNINGS='ignore:Editable installation' $(PIP) -e '.[cli]' -C editable_mode=strict
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
