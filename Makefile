@@ -77,7 +77,7 @@ types-mypy: $(STAMPS)/dev
 types-pyright: $(STAMPS)/dev
 	$(BIN)/pyright
 
-# Format, lint, types, tests and notebooks. Steps of one process each run two at a time, the longest first; AND adds
+# Format, lint, types, tests, notebooks and docs. Steps of one process each run two at a time, the longest first; AND adds
 # others.
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
