@@ -1,4 +1,4 @@
-"""Writes what a command found into a file of `benchmarks/results`, each row with its date and commit."""
+"""Writes what a command found into a file of `benchmarks/results`, each row with its date and commit; reads it."""
 
 import json
 import subprocess
@@ -21,6 +21,11 @@ def origin() -> dict[str, str]:
         check=False,
     )
     return {"date": datetime.now(UTC).date().isoformat(), "commit": described.stdout.strip() or "unknown"}
+
+
+def read(name: str) -> Any:
+    """Return what the file of results with this name holds."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def keep(path: Path, rows: Iterable[Mapping[str, Any]], *names: str) -> None:

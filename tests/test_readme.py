@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
+from benchmarks.tables import tables
 from langgraph_compaction.checkpoint import errors as storage_errors
 from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
@@ -184,6 +185,12 @@ def test_every_link_leads_somewhere() -> None:
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
     assert {*GUIDES, *NOTEBOOKS, SKILL} <= linked
+
+
+def test_the_tables_of_benchmarks_are_the_kept_results() -> None:
+    """Run `python -m tests.write_pages` after a change."""
+    for rows in tables():
+        assert "\n".join(rows) in PAGES["benchmarks.md"]
 
 
 SIZED = {
