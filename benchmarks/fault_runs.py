@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -126,11 +126,30 @@ class Host:
         return "\n".join(message.text for message in chunks if isinstance(message, AIMessage))
 
 
-def measured(scenario: Scenario, system: System) -> Row:
-    """Run a scenario with a system, and return its result."""
-    for word, why in system.not_asked.items():
-        if word in scenario.name:
-            return Row(scenario.name, system.name, note=f"n/a: {why}")
+@dataclass(frozen=True)
+class Stage:
+    """An agent of a system with its models, and the program that is to ask it a scenario's questions."""
+
+    agent: Any
+    host: Host
+    model: Provider
+    summarizer: Provider
+
+    @property
+    def last(self) -> Sequence[BaseMessage]:
+        """The messages of the last request that the model accepted."""
+        accepted = [request for request in self.model.requests if not request.flaw and not request.is_over]
+        return accepted[-1].messages if accepted else ()
+
+    def play(self) -> "Stage":
+        """Ask all questions."""
+        with _no_waiting():
+            self.host.ask_all()
+        return self
+
+
+def staged(scenario: Scenario, build: Callable[[Setup], Any]) -> Stage:
+    """Build a system's agent for a scenario; what it raises is the finding."""
     clock = Clock()
     model = _provider(scenario, Person(scenario.turns))
     summarizer = _provider(scenario, scenario.writer(scenario.copied))
@@ -142,31 +161,39 @@ def measured(scenario: Scenario, system: System) -> Row:
         clock=clock,
         prompt=PROMPT if scenario.has_braces else None,
     )
-    whole = {"needles_of": len(scenario.facts), "turns": len(scenario.turns)}
     with _no_waiting():
-        try:
-            agent = system.build(setup)
-        except Exception as error:  # noqa: BLE001 - that it refuses to be built is the finding
-            return Row(scenario.name, system.name, note=f"not built: {type(error).__name__}")
-        host = Host(agent, scenario, clock)
-        host.ask_all()
-    requests = [*model.requests, *summarizer.requests]
-    accepted = [request for request in model.requests if not request.flaw and not request.is_over]
+        agent = build(setup)
+    return Stage(agent, Host(agent, scenario, clock), model, summarizer)
+
+
+def measured(scenario: Scenario, system: System) -> Row:
+    """Run a scenario with a system, and return its result."""
+    for word, why in system.not_asked.items():
+        if word in scenario.name:
+            return Row(scenario.name, system.name, note=f"n/a: {why}")
+    whole = {"needles_of": len(scenario.facts), "turns": len(scenario.turns)}
+    try:
+        stage = staged(scenario, system.build)
+    except Exception as error:  # noqa: BLE001 - that it refuses to be built is the finding
+        return Row(scenario.name, system.name, note=f"not built: {type(error).__name__}")
+    stage.play()
+    requests = [*stage.model.requests, *stage.summarizer.requests]
     return Row(
         scenario.name,
         system.name,
         **whole,
-        needles=_held(scenario.facts, accepted[-1].messages if accepted else ()),
-        retrievable=_held(scenario.facts, system.recall(agent)),
-        answered=host.answered,
-        summary_calls=len(summarizer.requests),
+        needles=held(scenario.facts, stage.last),
+        retrievable=held(scenario.facts, system.recall(stage.agent)),
+        answered=stage.host.answered,
+        summary_calls=len(stage.summarizer.requests),
         invalid_requests=sum(request.flaw is not None for request in requests),
         over_window=sum(request.is_over for request in requests),
-        note=", ".join(f"{count} x {name}" for name, count in sorted(host.trouble.items())),
+        note=", ".join(f"{count} x {name}" for name, count in sorted(stage.host.trouble.items())),
     )
 
 
-def _held(facts: Sequence[str], messages: Sequence[BaseMessage]) -> int:
+def held(facts: Sequence[str], messages: Sequence[BaseMessage]) -> int:
+    """Return how many facts stand in messages."""
     text = said(messages)
     return sum(fact in text for fact in facts)
 

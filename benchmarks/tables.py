@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md, computed from benchmarks/results; `python -m tests.write_pages` writes them."""
+"""The tables of docs/benchmarks.md and of the README, from the results; `python -m tests.write_pages` writes them."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,23 @@ PLAYED = {
     "trim_messages": "`trim_messages`",
     "no compaction": "no compaction",
 }
+
+
+def peers() -> list[str]:
+    """Return the README's table of packages."""
+    rows = read("peers")["rows"]
+    names = list(rows[0]["cells"])
+    lines = [f"| | {' | '.join(names)} |", f"|---|{'|'.join([':-:'] * len(names))}|"]
+    return [
+        *lines,
+        *(f"| {row['claim']} | {' | '.join(cell['cell'] for cell in row['cells'].values())} |" for row in rows),
+    ]
+
+
+def peer_versions() -> str:
+    """Return the versions of the packages in the README's table, as it names them."""
+    versions = read("peers")["versions"]
+    return f"langchain {versions['langchain']}, deepagents {versions['deepagents']} and langmem {versions['langmem']}"
 
 
 def tables() -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
-from benchmarks.tables import tables
+from benchmarks.tables import peer_versions, peers, tables
 from langgraph_compaction.checkpoint import errors as storage_errors
 from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
@@ -191,6 +191,8 @@ def test_the_tables_of_benchmarks_are_the_kept_results() -> None:
     """Run `python -m tests.write_pages` after a change."""
     for rows in tables():
         assert "\n".join(rows) in PAGES["benchmarks.md"]
+    assert "\n".join(peers()) in README
+    assert f"Checked with {peer_versions()}" in README
 
 
 SIZED = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.tables import tables
+from benchmarks.tables import peer_versions, peers, tables
 from tests.requirements.table import PAGE, page
 from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE, size_rows, with_settings
 
@@ -51,6 +51,9 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         if path.name == "presets.md":
             text = with_table(text, size_rows())
+        if path.name == "README.md":
+            text = with_table(text, peers())
+            text = re.sub(r"langchain [\d.]+, deepagents [\d.]+ and langmem [\d.]*\d", peer_versions(), text)
         if path.name == "benchmarks.md":
             for rows in tables():
                 text = with_table(text, rows)
