@@ -1,4 +1,4 @@
-"""Write into README and guides what their blocks print, and the tables that `test_readme.py` holds them to.
+"""Write into README, guides and examples what they print, and the tables that `test_readme.py` holds them to.
 
     python -m tests.write_pages
 
@@ -6,16 +6,16 @@ To be run after a change of what is shown there; the difference is to be looked 
 """
 
 import io
-import os
 import re
 from collections.abc import Iterable
-from contextlib import redirect_stdout
-from pathlib import Path
+from contextlib import chdir, redirect_stdout
+from runpy import run_path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.tables import peer_versions, peers, tables
 from tests.requirements.table import PAGE, page
+from tests.test_examples import FOLDER, PROGRAMS
 from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE, size_rows, with_settings
 
 
@@ -31,6 +31,13 @@ def with_outputs(name: str, text: str) -> str:
         return f"```python\n{block[1]}```{output}"
 
     return BLOCK.sub(shown, text)
+
+
+def with_output_of_program(name: str, text: str) -> str:
+    """The README of an example with what its program prints; that of the server's is to be written by hand."""
+    with redirect_stdout(io.StringIO()) as printed:
+        run_path(str(FOLDER / name / "main.py"), run_name="__main__")
+    return re.sub(r"```text\n.*?```", lambda _: f"```text\n{printed.getvalue()}```", text, flags=re.DOTALL)
 
 
 def with_table(text: str, rows: Iterable[str]) -> str:
@@ -59,11 +66,13 @@ def main() -> None:
                 text = with_table(text, rows)
         if path.name in ("configuration.md", "presets.md"):
             text = with_settings(text)
-        here = Path.cwd()
-        with TemporaryDirectory() as folder:
-            os.chdir(folder)
+        with TemporaryDirectory() as folder, chdir(folder):
             path.write_text(with_outputs(path.name, text), encoding="utf-8")
-            os.chdir(here)
+    for name in PROGRAMS:
+        path = FOLDER / name / "README.md"
+        text = path.read_text(encoding="utf-8")
+        with TemporaryDirectory() as folder, chdir(folder):
+            path.write_text(with_output_of_program(name, text), encoding="utf-8")
 
 
 if __name__ == "__main__":

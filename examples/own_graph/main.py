@@ -94,7 +94,7 @@ if __name__ == "__main__":
         turn += 1
         orders = " and ".join(f"ORD-{10 * turn + n}" for n in range(3))
         graph.invoke({"messages": f"Where are {orders}?"}, thread.config)
-    [row] = thread.history()
+    row = thread.history()[-1]
     print(f"turn {turn}: {row.verdict}, {row.tokens_before} -> {row.tokens_after} tokens")
 
     asked = graph.invoke({"messages": "Ship ORD-10."}, thread.config)
