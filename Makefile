@@ -77,8 +77,8 @@ types-mypy: $(STAMPS)/dev
 types-pyright: $(STAMPS)/dev
 	$(BIN)/pyright
 
-# Format, lint, types, tests, notebooks and docs. Steps of one process each run two at a time, the longest first; AND adds
-# others.
+# Format, lint, types, tests, notebooks and docs. Steps of one process each run two at a time, the longest first; AND
+# adds others.
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -218,5 +218,4 @@ dist:
 
 # Removes environments and what was built.
 clean:
-	rm -rf $(VENV) $(VENV)-* $(STAMPS) build site *.egg-info
-	rm -rf $(VENV) $(VENV)-* $(STAMPS) build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-* $(STAMPS) build dist site *.egg-info
