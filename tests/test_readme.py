@@ -147,7 +147,8 @@ def test_every_command_named_exists() -> None:
     """`langgraph-compaction X` answers to --help and knows the options shown; each make target is in the Makefile."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     text = "\n".join(PAGES.values())
-    commands = set(re.findall(r"langgraph-compaction (\w[\w-]*)", text))
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    commands = set(re.findall(r"langgraph-compaction (\w[\w-]*)", code))
     assert {"replay", "presets", "undo"} <= commands
     for command in commands:
         helped = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
