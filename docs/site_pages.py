@@ -26,11 +26,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _llms_txt(readme: str, config: MkDocsConfig) -> str:
-    """Return the guides with the task of each, for readers that are programs: the table of the README."""
-    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
-    for task, links in re.findall(r"^\| (.+) \| (\[.+\)) \|$", readme, re.MULTILINE):
+    """Return the guides by group, for readers that are programs: the table of the README."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for group, links in re.findall(r"^\| (\w+) \| (.*\[.+\)) \|$", readme, re.MULTILINE):
+        lines += ["", f"## {group.capitalize()}", ""]
         for name, path in re.findall(r"\[([^]]+)\]\(docs/(\w+)\.md\)", links):
-            lines.append(f"- [{name}]({config.site_url}{path}/): {task}")
+            lines.append(f"- [{name}]({config.site_url}{path}/)")
     return "\n".join(lines) + "\n"
 
 

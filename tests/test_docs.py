@@ -14,12 +14,10 @@ from tests.invariants import check_request, is_summary
 
 GUIDE = Path(__file__).parent.parent / "docs" / "migrate.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
-AFTER = re.findall(r"\*\*After\*\*\n\n```python\n(.*?)```", TEXT, re.DOTALL)
-BEFORE = re.findall(r"\*\*Before\*\*\n\n```python\n(.*?)```", TEXT, re.DOTALL)
-AGENTS = [block for block in AFTER if "agent = " in block]
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+AGENTS = [block for block in BLOCKS if "agent = " in block]
+LISTS = [block for block in BLOCKS if block not in AGENTS]
 WINDOW = 2_000
-OF_DEEPAGENTS = 2_600
-"""Tokens of its own prompt and tools."""
 NEEDLES = [f"NEEDLE-{n}" for n in range(20)]
 
 
@@ -45,17 +43,9 @@ def run(block: str) -> dict[str, Any]:
     return names
 
 
-def test_every_block_is_a_before_or_an_after() -> None:
-    """Nothing stands there that nobody runs."""
-    assert len(re.findall(r"```python", TEXT)) == len(BEFORE) + len(AFTER)
-    assert AGENTS
-
-
 @pytest.mark.parametrize("block", AGENTS, ids=range(len(AGENTS)))
 def test_an_agent_of_a_guide_keeps_a_long_conversation(block: str, model: ScriptedModel) -> None:
     """Twenty turns in a small window: each answered, none over it, the old ones in a summary, nothing forgotten."""
-    if "deepagents" in block:
-        model.profile = {"max_input_tokens": WINDOW + OF_DEEPAGENTS}
     agent = run(block)["agent"]
     config: Any = {"configurable": {"thread_id": "1"}}
     for needle in NEEDLES:
@@ -77,7 +67,7 @@ def test_an_agent_of_a_guide_keeps_a_long_conversation(block: str, model: Script
 
 def test_a_list_is_compacted_where_it_was_trimmed() -> None:
     """At the same number of tokens the old reservations are still known."""
-    trimmed, compacted = run(BEFORE[-1])["messages"], run(AFTER[-1])["messages"]
+    trimmed, compacted = (run(block)["messages"] for block in LISTS)
     for messages in (trimmed, compacted):
         assert count_tokens_approximately(messages) <= 1_000
     known = [

@@ -1,30 +1,21 @@
 """The README and the guides tell the truth: their code runs, their settings, commands and figures exist."""
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_google_genai import ChatGoogleGenerativeAI
 from opentelemetry import trace
 from opentelemetry.trace import TracerProvider
-from pydantic import SecretStr
-from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from benchmarks.tables import peer_versions, peers, tables
 from langgraph_compaction.checkpoint import errors as storage_errors
 from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.presets import plain, triggers_of
-from langgraph_compaction.graph.preset_sizes import preset_sizes
-from langgraph_compaction.nodes import CompactionSettings, errors
+from langgraph_compaction.nodes import errors
 from langgraph_compaction.nodes import events as told
-from langgraph_compaction.nodes.config.policies import POLICIES, Policy
-from langgraph_compaction.nodes.config.settings import flat
-from tests.fakes import claude, gpt
+from tests import settings_page
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -73,74 +64,20 @@ def test_every_block_is_of_a_known_language() -> None:
     assert set(found[1::2]) == {""}
 
 
-def test_the_guides_have_every_setting_and_every_policy() -> None:
-    """Each in a row with its default and what it means, in the order of the code, and nothing else."""
-    for page in ("configuration.md", "presets.md"):
-        assert PAGES[page] == with_settings(PAGES[page])
-
-
-def with_settings(page: str) -> str:
-    """The page with the tables of the models: shared settings, those of each policy, and the policies."""
-    shared = {name: field for name, field in CompactionSettings.model_fields.items() if name != "policy"}
-    said, firsts = set[str](), dict[type | None, type[Policy]]()
-    tables = {
-        "## Shared settings": [_settings(shared, flat(CompactionSettings()), said)],
-        "## Settings of each policy": [],
-    }
-    for name, kind in POLICIES.items():
-        own = {one: field for one, field in kind.model_fields.items() if one != "name"}
-        told = f"### `{kind.__name__}`, preset `{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n"
-        first = firsts.setdefault(kind.__base__, kind)
-        if first is kind or kind.__base__ is Policy:
-            table = _settings(own, kind().model_dump(mode="json"), said)
-        else:
-            table = f"The settings of `{first.__name__}`, with other strategies.\n"
-        tables["## Settings of each policy"] += [told, table]
-    tables["## The policies"] = [_policies()]
-    for heading, parts in tables.items():
-        if heading in page:
-            before, _, after = page.partition(f"{heading}\n")
-            end = re.search(r"^(?:## |Next steps:)", after, re.MULTILINE)
-            page = "\n".join([f"{before}{heading}\n", *parts, after[end.start() if end else 0 :]])
-    return page
-
-
-def _settings(fields: Mapping[str, FieldInfo], values: Mapping[str, Any], said: set[str]) -> str:
-    """The table of these fields; what an earlier table `said` is not said again."""
-    lines = ["| setting | default | |", "|---|---|---|"]
-    for name, field in fields.items():
-        shown = json.dumps(values[name])
-        default = f"`{shown}`" if len(shown) < 60 else "long; `langgraph-compaction presets` prints it"
-        meaning = " ".join((field.description or "").split())
-        lines.append(f"| `{name}` | {default} | {'as above' if meaning in said else meaning} |")
-        said.add(meaning)
-    return "\n".join(lines) + "\n"
-
-
-def _policies() -> str:
-    lines = ["| preset | what it does | starts at | checked | chosen by | summary |", "|---|---|---|---|---|---|"]
-    for name in POLICIES:
-        chosen = CompactionSettings.model_validate({"preset": name})
-        cells = [
-            f"`{name}`",
-            " ".join((type(chosen.policy).__doc__ or "").split()),
-            "; ".join(triggers_of(chosen)),
-            ", ".join(f"`{hook}`" for hook in chosen.policy.hooks),
-            ", ".join(f"`{one}`" for one in chosen.policy.strategies),
-            plain(chosen.summary_mode),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def test_the_settings_page_is_what_the_code_says() -> None:
+    """Run `python -m tests.write_pages` after a change."""
+    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page()
 
 
 def test_the_guide_has_every_event() -> None:
-    """With all of its fields."""
-    table = PAGES["events.md"].partition("| event | written | fields |")[2]
-    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
-    events = {kind.__name__: kind for kind in told.Event.__args__}
-    assert rows.keys() == events.keys()
-    for name, fields in rows.items():
-        assert set(events[name].__dataclass_fields__) <= set(re.findall(r"`(\w+)`", fields)), name
+    """In a row of its table, and with all fields in the reference."""
+    rows = re.findall(r"^\| (`\w+Event`.*?) \|", PAGES["events.md"], re.MULTILINE)
+    events = {kind.__name__ for kind in told.Event.__args__}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == events
+    assert (
+        set(re.findall(r"^::: langgraph_compaction\.nodes\.events\.(\w+)$", PAGES["reference.md"], re.MULTILINE))
+        == events
+    )
 
 
 def test_every_command_named_exists() -> None:
@@ -194,38 +131,3 @@ def test_the_tables_of_benchmarks_are_the_kept_results() -> None:
         assert "\n".join(rows) in PAGES["benchmarks.md"]
     assert "\n".join(peers()) in README
     assert f"Checked with {peer_versions()}" in README
-
-
-SIZED = {
-    "gpt-4o": ("ChatOpenAI", gpt("gpt-4o")),
-    "gpt-5": ("ChatOpenAI", gpt("gpt-5")),
-    "claude-sonnet-4-5": ("ChatAnthropic", claude()),
-    "claude-sonnet-4-5, max_tokens=8_192": ("ChatAnthropic", claude(max_tokens=8_192)),
-    "gemini-2.5-pro": (
-        "ChatGoogleGenerativeAI",
-        ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none")),
-    ),
-}
-"""The model objects of the table of sizes: the argument that names each, its class and the object."""
-
-
-def test_the_table_of_sizes_is_what_the_code_computes() -> None:
-    """Run `python -m tests.write_pages` after a change."""
-    assert "\n".join(size_rows()) in PAGES["presets.md"]
-
-
-def size_rows() -> Iterator[str]:
-    """For each model object the sizes of every preset; presets with the same sizes share a row."""
-    yield line("model object", ("presets", "window", "limit", "trigger", "aim"))
-    yield "|---|---|--:|--:|--:|--:|"
-    for name, (kind, model) in SIZED.items():
-        same: dict[tuple[int, ...], list[str]] = {}
-        for preset, *sizes in preset_sizes(model):
-            same.setdefault(tuple(sizes), []).append(f"`{preset}`")
-        for shared, presets in same.items():
-            yield line(f"`{kind}`, {name}", (", ".join(presets), *(f"{size:,}" for size in shared)))
-
-
-def line(name: str, cells: Iterable[str]) -> str:
-    """A row of a table."""
-    return f"| {name} | {' | '.join(cells)} |"

@@ -35,7 +35,7 @@ EXTRAS = ("graph/cli", "graph/inspector", "graph/lab")
 FOLDERS = tuple(f"{ROOT / name}/" for name in PRODUCT)
 SCRIPTED = f"{ROOT}/nodes/testing.py"
 """The model of the walks, which no user has."""
-GENERATED = {"requirements.md"}
+GENERATED = {"requirements.md", "settings.md"}
 SUMMARY = "<summary>The user keeps a log of containers, MSKU4001 first; each entry was noted so far.</summary>"
 DAYS = 60
 

@@ -1,4 +1,4 @@
-"""Write into README, guides and examples what they print, and the tables that `test_readme.py` holds them to.
+"""Write into README, guides and examples what they print, and the tables and pages that are generated.
 
     python -m tests.write_pages
 
@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.tables import peer_versions, peers, tables
-from tests.requirements.table import PAGE, page
+from tests import settings_page
+from tests.requirements import table
 from tests.test_examples import FOLDER, PROGRAMS
-from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE, size_rows, with_settings
+from tests.test_readme import BLOCK, GUIDES, ROOT, RUN_ELSEWHERE
 
 
 def with_outputs(name: str, text: str) -> str:
@@ -51,21 +52,18 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 
 def main() -> None:
     """Write all pages."""
-    PAGE.write_text(page(), encoding="utf-8")
+    for page in (table, settings_page):
+        page.PAGE.write_text(page.page(), encoding="utf-8")
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:
             continue
         text = path.read_text(encoding="utf-8")
-        if path.name == "presets.md":
-            text = with_table(text, size_rows())
         if path.name == "README.md":
             text = with_table(text, peers())
             text = re.sub(r"langchain [\d.]+, deepagents [\d.]+ and langmem [\d.]*\d", peer_versions(), text)
         if path.name == "benchmarks.md":
             for rows in tables():
                 text = with_table(text, rows)
-        if path.name in ("configuration.md", "presets.md"):
-            text = with_settings(text)
         with TemporaryDirectory() as folder, chdir(folder):
             path.write_text(with_outputs(path.name, text), encoding="utf-8")
     for name in PROGRAMS:
