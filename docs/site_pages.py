@@ -12,6 +12,8 @@ TOP = {"README.md": "index.md", "SECURITY.md": "security.md", "CONTRIBUTING.md":
 """The files at the top of the project that are pages, and the names of the pages."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#]+)|(?<=src=\")(?![a-z]+:)([^\"]+)")
 """The path of a link to a file of the project, or of a picture."""
+PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img src="([^"]+)" alt="([^"]+)"></picture>')
+"""A picture in its dark and its light form."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -41,7 +43,7 @@ def _from_docs(path: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the hook's arguments
-    """Let links to files outside `docs/` lead to their page, or else to the code host."""
+    """Let links to files outside `docs/` lead to their page, or else to the code host; pictures follow the theme."""
 
     def target(found: re.Match[str]) -> str:
         path = found[0]
@@ -50,4 +52,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         inside = path.removeprefix("../")
         return TOP.get(inside, f"{config.repo_url}/blob/main/{inside}")
 
-    return LINK.sub(target, markdown)
+    return LINK.sub(target, PICTURE.sub(r"![\3](\2#only-light) ![\3](\1#only-dark)", markdown))
