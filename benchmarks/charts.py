@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from benchmarks.chart_theme import THEMES, Draw, Theme, name_rows, note, render, text_on
+from langgraph_compaction.graph.lab.demo.investigation import WINDOW
 from tests.kept_results import ROOT, read
 
 FOLDER = ROOT / "docs" / "charts"
@@ -250,7 +251,27 @@ def _biller(system: str) -> str:
     return f"ours, {shorter}" if system.startswith(("selective", "faithful")) else shorter
 
 
+def course(figure: Figure, theme: Theme) -> None:
+    """Draw what the model gets beside all that was said, request by request, in the demonstration."""
+    rows: list[Row] = read("course")
+    requests, said, sent = ([row[name] for row in rows] for name in ("request", "said", "sent"))
+    axes = figure.subplots()
+    axes.plot(requests, said, color=theme.muted, linewidth=2)
+    axes.plot(requests, sent, color=theme.ours, linewidth=1.6)
+    axes.fill_between(requests, sent, color=theme.ours, alpha=0.15, linewidth=0)
+    axes.axhline(WINDOW, color=theme.bad, linewidth=1, linestyle="--")
+    axes.text(
+        0.6 * requests[-1], 0.72 * said[-1], "the chat:\nstays whole", color=theme.muted, ha="right", weight="bold"
+    )
+    axes.text(22, WINDOW * 1.15, f"the window: {WINDOW:,}", color=theme.bad, fontsize=9)
+    axes.text(requests[-1], WINDOW * 1.25, "what the model gets", color=theme.ours, ha="right", weight="bold")
+    axes.set_yticks(range(0, 350_001, 50_000), [f"{tokens:,}" for tokens in range(0, 350_001, 50_000)])
+    axes.set(xlabel="request", title="tokens", xlim=(1, requests[-1]), ylim=(0, 350_000))
+    axes.grid(axis="y")
+
+
 CHARTS: Mapping[str, tuple[Draw, float]] = {
+    "course": (course, 3.0),
     "survival": (survival, 7.4),
     "faults": (faults, 6.6),
     "savers": (savers, 5.6),

@@ -14,13 +14,16 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#]+)|(?<=src=\")(?![a-z]+:)([^\"]+
 """The path of a link to a file of the project, or of a picture."""
 PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)"><img src="([^"]+)" alt="([^"]+)"></picture>')
 """A picture in its dark and its light form."""
+IN_BOTH_THEMES = r"![\3](\2#only-light) ![\3](\1#only-dark)"
+ON_CODE_HOST = re.compile(r"https://(?:raw\.githubusercontent|github)\.com/([\w-]+)/\1/(?:blob/|tree/|)main/")
+"""The beginning of the README's links to files of the project: a package index shows the README too."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are files at the top of the project."""
     for source, page in TOP.items():
-        text = (ROOT / source).read_text(encoding="utf-8").replace(f"{config.repo_url}/blob/main/", "")
-        text = text.replace(f"{str(config.repo_url).replace('github.com', 'raw.githubusercontent.com')}/main/", "")
+        text = ON_CODE_HOST.sub("", (ROOT / source).read_text(encoding="utf-8"))
+        text = PICTURE.sub(IN_BOTH_THEMES, text)
         files.append(File.generated(config, page, content=LINK.sub(lambda found: _from_docs(found[0]), text)))
         if page == "index.md":
             files.append(File.generated(config, "llms.txt", content=_llms_txt(text, config)))
@@ -52,4 +55,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         inside = path.removeprefix("../")
         return TOP.get(inside, f"{config.repo_url}/blob/main/{inside}")
 
-    return LINK.sub(target, PICTURE.sub(r"![\3](\2#only-light) ![\3](\1#only-dark)", markdown))
+    return LINK.sub(target, PICTURE.sub(IN_BOTH_THEMES, markdown))

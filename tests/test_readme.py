@@ -27,6 +27,8 @@ RUN_ELSEWHERE = {"migrate.md", "server.md"}
 """By `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
 KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
 """The languages of blocks: those of `python` are run, with the `text` behind them; the others show no Python."""
+ON_CODE_HOST = re.compile(r"https://(?:raw\.githubusercontent|github)\.com/([\w-]+)/\1/(?:blob/|tree/|)main/")
+"""The beginning of the README's links to files of ours, which are absolute."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -119,7 +121,9 @@ def test_every_link_leads_somewhere() -> None:
     linked = set[Path]()
     for page, text in PAGES.items():
         folder = ROOT if page == "README.md" else ROOT / "docs"
-        targets = {(folder / link.partition("#")[0]).resolve() for link in re.findall(r"\]\(([^):]+)\)", text)}
+        links = re.findall(r"\]\(([^):]+)\)", ON_CODE_HOST.sub("", text))
+        targets = {(folder / link.partition("#")[0]).resolve() for link in links}
+        assert page != "README.md" or not re.findall(r"\]\([^):#]+\)", text), "a package index shows the README too"
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
     assert {*GUIDES, *NOTEBOOKS, SKILL} <= linked
