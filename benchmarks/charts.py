@@ -37,38 +37,65 @@ CONTEXTS = {
     "trim_messages": "trim_messages",
 }
 """The measured contexts, as the chart names them."""
+CODING = {
+    "faithful": "ours, faithful",
+    "selective": "ours, selective",
+    "langmem: digest": "langmem, our digest",
+    "langchain: digest": "LangChain, our digest",
+    "deepagents: digest": "deepagents, our digest",
+    "langmem: newest sentences": "langmem",
+    "langchain: newest sentences": "LangChain",
+    "deepagents: newest sentences": "deepagents",
+    "random exchanges": "random exchanges",
+    "trim_messages": "trim_messages",
+}
+"""Those of the coding runs."""
+OVER = 1.05
+"""The tokens of a context, divided by its cap, from which on a star says that it is larger."""
 OURS = {"ours, faithful", "ours, selective"}
 
 
 def survival(figure: Figure, theme: Theme) -> None:
     """Draw what is left of identifiers and of the user's rules, at a quarter and at half of the tokens."""
     rows = [row for row in read("retention")["rows"] if row["data"] == "tau-bench-airline"]
-    by = {(CONTEXTS[row["policy"]], row["budget"]): row for row in rows if row["policy"] in CONTEXTS}
-    panels: Sequence[tuple[str, str, Any]] = (
-        ("identifiers that later calls need", "bound", lambda row: row["bound"]),
-        ("rules in the middle of the conversation", "rules middle", lambda row: row["rules"]["middle"]),
-    )
-    for axes, (title, key, share) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
-        for at, name in enumerate(CONTEXTS.values()):
-            shares = [100 * share(by[name, budget]) for budget in (0.25, 0.5)]
-            edges = [[100 * edge for edge in by[name, budget]["ci95"][key]] for budget in (0.25, 0.5)]
-            _dot(axes, shares[0], at - 0.16, edges[0], color=theme.ours if name in OURS else theme.others)
-            _dot(axes, shares[1], at + 0.16, edges[1], color=theme.muted)
-            over = "*" if by[name, 0.25]["tokens_over_cap"] > 1.05 else ""
-            note(axes, at, f"{shares[0]:.0f}{over} / {shares[1]:.0f}", fontsize=9)
-        name_rows(axes, list(CONTEXTS.values()), OURS, theme)
-        axes.set_title(title)
-        axes.grid(axis="x")
-        axes.set_xlim(0, 101)
-    axes.set_xlabel(
+    identifiers, rules = figure.subplots(2, 1, sharex=True)
+    identifiers.set_title("identifiers that later calls need")
+    _draw_shares(identifiers, rows, CONTEXTS, theme, budgets=(0.25, 0.5), key="bound")
+    rules.set_title("rules in the middle of the conversation")
+    _draw_shares(rules, rows, CONTEXTS, theme, budgets=(0.25, 0.5), key="rules middle")
+    rules.set_xlabel(
         "still there, %, with 95 % interval: at a quarter\nof the tokens (color), at half of them (gray);\n"
         "* the context has more tokens than that"
     )
 
 
-def _dot(axes: Axes, share: float, at: float, edges: Sequence[float], *, color: str) -> None:
-    axes.plot(edges, [at, at], color=color, linewidth=1.6)
-    axes.plot([share], [at], "o", color=color, markersize=5)
+def coding(figure: Figure, theme: Theme) -> None:
+    """Draw what is left of the identifiers that later commands of coding runs need, at a quarter and at a tenth."""
+    axes = figure.subplots()
+    _draw_shares(axes, read("coding_runs")["rows"], CODING, theme, budgets=(0.25, 0.1), key="bound")
+    axes.set_xlabel(
+        "identifiers still there, %, with 95 % interval:\nat a quarter of 25,600 tokens (color), at a tenth (gray)"
+    )
+
+
+def _draw_shares(
+    axes: Axes, rows: Sequence[Row], names: Mapping[str, str], theme: Theme, *, budgets: tuple[float, float], key: str
+) -> None:
+    """Draw a row for each context, with two dots: at the first budget in its color, at the second in gray."""
+    by = {(names[row["policy"]], row["budget"]): row for row in rows if row["policy"] in names}
+    for at, name in enumerate(names.values()):
+        color = theme.ours if name in OURS else theme.others
+        text: list[str] = []
+        for budget, drawn, shift in zip(budgets, (color, theme.muted), (-0.16, 0.16), strict=True):
+            row = by[name, budget]
+            share = 100 * (row["rules"][key.removeprefix("rules ")] if key.startswith("rules") else row[key])
+            axes.plot([100 * edge for edge in row["ci95"][key]], [at + shift] * 2, color=drawn, linewidth=1.6)
+            axes.plot([share], [at + shift], "o", color=drawn, markersize=5)
+            text.append(f"{share:.0f}{'*' if row['tokens_over_cap'] > OVER else ''}")
+        note(axes, at, " / ".join(text), fontsize=9)
+    name_rows(axes, list(names.values()), OURS, theme)
+    axes.grid(axis="x")
+    axes.set_xlim(0, 101)
 
 
 SYSTEMS = {
@@ -273,6 +300,7 @@ def course(figure: Figure, theme: Theme) -> None:
 CHARTS: Mapping[str, tuple[Draw, float]] = {
     "course": (course, 3.0),
     "survival": (survival, 7.4),
+    "coding": (coding, 3.9),
     "faults": (faults, 6.6),
     "savers": (savers, 5.6),
     "waiting": (waiting, 3.7),
