@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 from langgraph.graph import MessagesState
 from pydantic import BaseModel
+from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
 from .compaction_request import REQUEST, CompactionRequest, RequestChannel
@@ -190,8 +191,12 @@ class CompactionChannel(TypedDict, total=False):
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Reducer of the channel `compaction`: top-level keys of the new value replace the old ones."""
-    return {**(old or {}), **(new or {})}
+    """Reducer of the channel `compaction`: top-level keys of the new value replace the old ones.
+
+    `last` stands first: a person who looks at the state reads there how the last compaction ended.
+    """
+    merged = {**(old or {}), **(new or {})}
+    return {"last": merged["last"], **merged} if "last" in merged else merged
 
 
 def newer(old: View | None, new: View | None) -> View | None:
@@ -200,10 +205,10 @@ def newer(old: View | None, new: View | None) -> View | None:
 
 
 class CompactionChannels(TypedDict):
-    """The channels beside `messages`."""
+    """The channels beside `messages`; schemas for people show only the last one, which a person fills in."""
 
-    compaction: Annotated[CompactionChannel, merge]
-    compaction_view: Annotated[View | None, newer]
+    compaction: Annotated[SkipJsonSchema[CompactionChannel], merge]
+    compaction_view: Annotated[SkipJsonSchema[View | None], newer]
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]
 
 

@@ -215,6 +215,21 @@ def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
     return {ALIASES.get(name, name): value for name, value in given.items()}
 
 
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "token_check": (
+        *("context_window", "enabled", "trigger_ratio", "trigger_tokens", "triggers", "output_reserve"),
+        *("long_input", "on_refusal"),
+    ),
+    "confirm": ("require_confirmation", "language"),
+    "selective_compaction": ("preset", "policy", "target_ratio"),
+    "summarize": ("summary_prompt", "summary_timeout_s", "summary_ahead", "key_information", "language"),
+    "commit": ("messages_in_state", "emit_compaction_meta_events"),
+    "rollback": ("on_summary_failure",),
+    "model": ("recall", "join_user_messages"),
+}
+"""By node of the graph, the settings that LangGraph Studio shows there."""
+
+
 def _optional(name: str) -> tuple[Any, Any]:
     """Return a setting's type and field for the overrides: `None` by default, with its usual default in words."""
     field = CompactionSettings.model_fields[name]
@@ -222,7 +237,10 @@ def _optional(name: str) -> tuple[Any, Any]:
     default = json.dumps(field.get_default(call_default_factory=False), default=lambda _: "")
     usual = "" if name in ("preset", "policy") else f" Default of the preset `selective`: {default}."
     described = f"{' '.join((field.description or '').split())}{usual}"
-    return (kind | None, Field(None, title=field.title, description=described))
+    shown: Any = {"langgraph_nodes": [node for node, names in SECTIONS.items() if name in names]}
+    if name == "summary_prompt":
+        shown["langgraph_type"] = "prompt"
+    return (kind | None, Field(None, title=field.title, description=described, json_schema_extra=shown))
 
 
 class _Overrides(Frozen):

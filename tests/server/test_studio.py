@@ -30,15 +30,20 @@ def test_the_graph_is_drawn_by_its_names(client: Any, assistant: str) -> None:
 
 
 def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> None:
-    """Every one with what it means; nothing is required, and what the state holds is told too."""
+    """Every one at its node with what it means; nothing is required, and input and output show no internals."""
     schemas = client.assistants.get_schemas(assistant)
     for name in ("context_schema", "config_schema"):
         fields = schemas[name]["properties"]
         assert list(fields) == list(CompactionOverrides.model_fields)
         assert all(field["description"] and field["default"] is None for field in fields.values())
         assert "required" not in schemas[name]
-    channels = ["messages", "compaction", "compaction_view", "compaction_request"]
-    assert list(schemas["input_schema"]["properties"]) == channels
+        drawn = {node["id"] for node in client.assistants.get_graph(assistant)["nodes"]}
+        assert all(
+            field["langgraph_nodes"] and drawn.issuperset(field["langgraph_nodes"]) for field in fields.values()
+        )
+        assert fields["summary_prompt"]["langgraph_type"] == "prompt"
+    for name in ("input_schema", "output_schema"):
+        assert list(schemas[name]["properties"]) == ["messages", "compaction_request"]
 
 
 @pytest.mark.parametrize("accept", [True, False])
