@@ -22,7 +22,12 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
 from langgraph_compaction.nodes.config.loading import ALLOW, DATABASE_URL, allowed_classes, load_settings
 
 from .builder import Graph, create_compacting_agent
-from .chat_model import agent_model, with_window
+from .chat_model import environment_model, has_key
+from .library_model import LibraryModel
+from .library_tools import library_tools
+
+SCRIPTED_WINDOW = 8_000
+"""Context window of the scripted model in tokens: three or four questions fill it to the trigger."""
 
 
 class _Served(NamedTuple):
@@ -36,10 +41,11 @@ class _Served(NamedTuple):
 
 @cache
 def _built() -> _Served:
-    model, window = agent_model()
-    settings = with_window(load_settings(env=os.environ), window)
+    model = environment_model() if has_key() else LibraryModel(profile_window=SCRIPTED_WINDOW)
+    settings = load_settings(env=os.environ)
     database = Database.open(os.environ.get(DATABASE_URL, "memory"))
-    graph = create_compacting_agent(model, settings=settings, database=database)
+    tools = library_tools(part_chars=1_500, most_files=15)
+    graph = create_compacting_agent(model, tools, settings=settings, database=database)
     return _Served(graph, database, allowed_classes(os.environ.get(ALLOW, "")))
 
 
@@ -53,7 +59,7 @@ def _served() -> _Served:
 
 
 async def agent() -> Graph:
-    """Return the agent, with a model of OpenAI if OPENAI_API_KEY is set, else with a model that repeats the user.
+    """Return the agent, with a model of OpenAI if OPENAI_API_KEY is set, else with a scripted model.
 
     It is built on a worker thread, because reading settings and opening the model's client block. Raise
     `SettingsError` for a wrong setting, with the name of the variable.

@@ -9,11 +9,11 @@ from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.settings import chosen
 
-from .echo_model import EchoModel
+from .library_model import LibraryModel
 
 DEFAULT_MODEL = "gpt-4o-mini"
-ECHO_WINDOW = 4_000
-"""Context window of the echo model in tokens: small, so that a conversation is compacted soon."""
+SCRIPTED_WINDOW = 4_000
+"""Context window of the scripted model in tokens, without tools: small, so that a conversation is compacted soon."""
 
 
 def named_model(name: str, **options: Any) -> BaseChatModel:
@@ -49,8 +49,8 @@ def environment_model() -> BaseChatModel:
 
 
 def agent_model() -> tuple[BaseChatModel, int | None]:
-    """Return (model, window): the environment's model and `None` (its profile tells), else the echo model."""
-    return (environment_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
+    """Return (model, window): the environment's model and `None` (its profile tells), else the scripted one."""
+    return (environment_model(), None) if has_key() else (LibraryModel(), SCRIPTED_WINDOW)
 
 
 def with_window(settings: CompactionSettings, window: int | None) -> CompactionSettings:

@@ -23,8 +23,8 @@ from .confirmation_answers import answer_of, unclear
 from .conversation import Conversation, Happening
 from .options import DB_VARIABLE, Config, PresetName, Window, exit_code, open_or_temporary, settings_of, window_tokens
 
-ECHO: Mapping[str, Any] = {"dialogue_rounds_keep_min": 2, "dialogue_beyond_keep": 0}
-"""Settings for the scripted echo that no source gives, so that a short conversation can be compacted.
+SCRIPTED: Mapping[str, Any] = {"dialogue_rounds_keep_min": 2, "dialogue_beyond_keep": 0}
+"""Settings for the scripted model that no source gives, so that a short conversation can be compacted.
 
 A compaction keeps the newest two rounds. A round is a user message with all that follows it.
 """
@@ -82,8 +82,8 @@ def chat(
 ) -> None:
     """Chat with an agent, and see how many tokens of its context window are used.
 
-    If OPENAI_API_KEY is set, an OpenAI model answers (variables OPENAI_MODEL and OPENAI_BASE_URL). Otherwise, a test
-    model repeats the beginning of each message. In the chat, /help lists the commands.
+    If OPENAI_API_KEY is set, an OpenAI model answers (variables OPENAI_MODEL and OPENAI_BASE_URL). Otherwise, a
+    scripted model repeats the beginning of each message. In the chat, /help lists the commands.
 
     Options override the variables LANGGRAPH_COMPACTION_<SETTING>. These variables override the file of --config,
     which overrides the preset.
@@ -117,7 +117,7 @@ def _graph(screen: Screen, model: BaseChatModel, saver: SQLAlchemySaver, setting
     policy = settings.policy
     if isinstance(policy, Selective) and not real:
         known = policy.model_fields_set
-        policy = policy.model_copy(update={name: value for name, value in ECHO.items() if name not in known})
+        policy = policy.model_copy(update={name: value for name, value in SCRIPTED.items() if name not in known})
     return create_compacting_agent(model, settings=settings.model_copy(update={"policy": policy}), checkpointer=saver)
 
 

@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
 from ..lab.demo.investigation import Investigation, problems
-from ..lab.demo.scripted_reader import QUESTIONS
+from ..lab.demo.questions import QUESTIONS
 from .chat_screens import describe
 from .inspect_thread import write_report
 from .options import open_or_temporary

@@ -69,7 +69,7 @@ print(dependencies.settings.model_dump_json(include={"preset", "context_window",
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, '{"preset":"selective","context_window":4000,"trigger_ratio":0.8,"target_ratio":0.5}'),
+        ({}, '{"preset":"selective","context_window":null,"trigger_ratio":0.8,"target_ratio":0.5}'),
         (
             {"CONFIG": "agent.yaml", "TARGET_RATIO": "0.4"},
             '{"preset":"recent_rounds","context_window":9000,"trigger_ratio":0.7,"target_ratio":0.4}',

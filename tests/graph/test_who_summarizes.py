@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.graph.build_dependencies import dependencies_of
-from langgraph_compaction.graph.echo_model import EchoModel
+from langgraph_compaction.graph.library_model import LibraryModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 from tests.graph.cli.provider import Provider, provider
@@ -148,9 +148,9 @@ async def test_tools_that_the_application_bound_are_not_sent(go: Drive, script: 
 
 
 async def test_a_stand_in_writes_no_summary(go: Drive) -> None:
-    """The echo model repeats what it hears, so the digest writes."""
+    """Without tools the scripted model repeats what it hears, so the digest writes."""
     settings = CompactionSettings(context_window=8_000)
-    graph: Any = create_compacting_agent(EchoModel(), settings=settings, checkpointer=InMemorySaver())
+    graph: Any = create_compacting_agent(LibraryModel(), settings=settings, checkpointer=InMemorySaver())
     await go.invoke(graph, talk(7_000))
     assert [row.strategy for row in ledger(graph)] == ["selective+digest"]
 

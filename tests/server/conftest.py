@@ -7,18 +7,27 @@ from langgraph_sdk import get_sync_client
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from tests.server.dev_server import Server
 
+SMALL = {"LANGGRAPH_COMPACTION_CONTEXT_WINDOW": "4000"}
+
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server."""
-    with Server(tmp_path_factory.mktemp("server")).running() as found:
+    with Server(tmp_path_factory.mktemp("server"), environment=SMALL).running() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server with its own saver."""
-    with Server(tmp_path_factory.mktemp("plain_server"), own_saver=False).running() as found:
+    with Server(tmp_path_factory.mktemp("plain_server"), own_saver=False, environment=SMALL).running() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server with this project's agent alone, as a person starts it."""
+    with Server(tmp_path_factory.mktemp("studio"), graphs={}).running() as found:
         yield found
 
 

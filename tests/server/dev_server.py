@@ -49,7 +49,7 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         self.database = f"sqlite:///{folder}/server.db"
         named: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
-        named["graphs"] |= graphs or {name: f"./factories.py:{name}" for name in GRAPHS}
+        named["graphs"] |= {name: f"./factories.py:{name}" for name in GRAPHS} if graphs is None else graphs
         if not own_saver:
             del named["checkpointer"]
         (folder / "langgraph.json").write_text(json.dumps(named), encoding="utf-8")

@@ -20,13 +20,14 @@ from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
 from ...builder import create_compacting_agent
+from ...library_model import decide
+from ...library_tools import library_tools
 from ...thread import CompactionThread
 from ...thread_state import records_of
 from ...window_usage import window_usage
 from ..replay.recorded_run import schema_tokens, schemas_of
 from ..replay.replay_report import compaction_figures
-from .library_tools import library_tools
-from .scripted_reader import QUESTIONS, decide
+from .questions import QUESTIONS
 
 WINDOW = 32_000
 PROMPT = "You look things up in Python's standard library, with tools that search and read its source."

@@ -19,7 +19,7 @@ from langgraph_compaction.graph.cli.main import app
 from tests.graph.cli.provider import ENDLESS, provider
 
 STORY = "It is a long story about ships and ports. " * 40
-"""About 400 tokens: an eighth of the echo's window, told once and repeated in part."""
+"""About 400 tokens: an eighth of the scripted window, told once and repeated in part."""
 
 NO_MODEL = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OPENAI_MODEL": None}
 
@@ -41,13 +41,13 @@ def of_kind(said: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [each for each in said if each["type"] == kind]
 
 
-def test_without_a_key_the_echo_says_what_it_is() -> None:
+def test_without_a_key_the_model_says_what_it_is() -> None:
     """The first line and every answer say that the model is scripted."""
     said = heard("Hello, ship.", "/quit")
     assert "scripted" in said[0]["text"]
     assert said[0]["text"].count("OPENAI_API_KEY")
     assert [each["text"] for each in of_kind(said, "answer")] == [
-        "(a scripted echo; it sees 1 of your messages) Hello, ship."
+        "(a scripted model; it sees 1 of your messages) Hello, ship."
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> No
 
 
 def full() -> list[str]:
-    """Return lines that bring the echo's window between trigger and limit."""
+    """Return lines that bring the scripted window between trigger and limit."""
     return [f"Story {n}. {STORY}" for n in range(6)] + ["And then? " + "Tell me of the ships. " * 40]
 
 
@@ -182,7 +182,7 @@ def test_a_real_model_streams_through_the_agent() -> None:
 def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     """The model writes the summary of `/compact` too, and its words stay out of the chat.
 
-    The newest twelve rounds stay, and five messages of each type: to keep fewer is for the echo alone.
+    The newest twelve rounds stay, and five messages of each type: to keep fewer is for the scripted model alone.
     """
     turns = 20
     replies = [*["Yes."] * turns, "<summary>The person counted.</summary>", "Well."]
@@ -275,7 +275,7 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     child = terminal({})
     child.expect("you> ")
     child.sendline("Ahoy.")
-    child.expect(r"a scripted echo; it sees 1 of your messages\) Ahoy\.")
+    child.expect(r"a scripted model; it sees 1 of your messages\) Ahoy\.")
     child.expect(r"of 3,600 tokens \(trigger 3,200\)")
     child.expect("you> ")
     child.sendintr()

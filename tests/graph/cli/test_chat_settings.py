@@ -18,7 +18,7 @@ def env(**variables: str) -> dict[str, Any]:
 
 
 def soft() -> list[str]:
-    """Lines that bring the echo's window between trigger and limit, counted as `recent_rounds` counts at an input."""
+    """Lines that bring the window between trigger and limit, counted as `recent_rounds` counts at an input."""
     return [f"Story {n}. {STORY}" for n in range(6)] + ["And then? " + "Tell me of the ships. " * 8, "And now?"]
 
 
@@ -78,7 +78,7 @@ def test_confirmation_is_asked_as_the_settings_say(
 def test_options_stand_over_environment_and_file(
     tmp_path: Path, args: list[str], variables: dict[str, str], sizes: tuple[int, int]
 ) -> None:
-    """Window and trigger show which source decided; the echo's own window is used where none gives one."""
+    """Window and trigger show which source decided; the scripted model's own window is used where none gives one."""
     file = written(tmp_path, "context_window: 6000, trigger_ratio: 0.6")
     named = [file if each == "FILE" else each for each in args]
     (gauge,) = of_kind(heard("Hello.", args=named, env=env(**variables)), "gauge")
@@ -87,7 +87,7 @@ def test_options_stand_over_environment_and_file(
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_can_be_talked_with(preset: str) -> None:
-    """With the scripted echo too, whose window is small: what a person wishes to be compacted is."""
+    """With the scripted model too, whose window is small: what a person wishes to be compacted is."""
     said = heard(*[f"Order {n}. {STORY}" for n in range(5)], "/compact", "yes", args=["--preset", preset])
     committed = [each for each in of_kind(said, "event") if each.get("verdict") == "committed"]
     assert committed[-1]["tokens_after"] < committed[-1]["tokens_before"]

@@ -10,7 +10,7 @@ import pytest
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.lab.demo import investigation
 from langgraph_compaction.graph.lab.demo.investigation import problems
-from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS
+from langgraph_compaction.graph.lab.demo.questions import QUESTIONS
 from tests.graph.cli.commanding import call
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langgraph_compaction.graph.lab.demo.library_tools import library_tools, read_file
+from langgraph_compaction.graph.library_tools import library_tools
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ def test_nothing_outside_is_reachable(path: str) -> None:
 
 def test_a_missing_file_and_a_missing_part_are_errors_for_the_model() -> None:
     """The message says what there is."""
+    _, read_file = library_tools()
     with pytest.raises(FileNotFoundError, match=r"has no nothing\.py"):
         read_file.invoke({"path": "nothing.py"})
     with pytest.raises(ValueError, match="parts 1 to"):

@@ -23,38 +23,38 @@ MOST_FILES = 60
 _LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dynload"})
 
 
-def library_tools() -> list[BaseTool]:
+def library_tools(part_chars: int = PART_CHARS, most_files: int = MOST_FILES) -> list[BaseTool]:
     """Return the two tools; an agent should pass the errors that they raise to the model as tool results."""
+
+    @tool
+    def search(pattern: str, folder: str = ".") -> str:
+        """Search the Python files of a folder for a regular expression: matches, parts and path, most first."""
+        wanted = Pattern(pattern)
+        hits = [(len(wanted.findall(_text(path))), path) for path in _files(_inside(folder))]
+        found = sorted((hit for hit in hits if hit[0]), key=lambda hit: (-hit[0], _name(hit[1])))
+        shown = [(count, len(parts_of(path, part_chars)), _name(path)) for count, path in found[:most_files]]
+        lines = [f"{count} matches, {parts} parts: {name}" for count, parts, name in shown]
+        return "\n".join([f"{len(found)} files match {pattern}", *lines])
+
+    @tool
+    def read_file(path: str, part: int = 1) -> str:
+        """Read one part of a file of the standard library; its first line says which of how many, and which lines."""
+        file = _inside(path)
+        parts = parts_of(file, part_chars)
+        if not 1 <= part <= len(parts):
+            raise ValueError(f"{path} has the parts 1 to {len(parts)}")
+        start = 1 + sum(text.count("\n") for text in parts[: part - 1])
+        text = parts[part - 1]
+        return f"{_name(file)}, part {part} of {len(parts)}, from line {start}\n{text}"
+
     return [search, read_file]
 
 
-@tool
-def search(pattern: str, folder: str = ".") -> str:
-    """Search the Python files of a folder for a regular expression: matches, parts and path a file, most first."""
-    wanted = Pattern(pattern)
-    hits = [(len(wanted.findall(_text(path))), path) for path in _files(_inside(folder))]
-    found = sorted((hit for hit in hits if hit[0]), key=lambda hit: (-hit[0], _name(hit[1])))
-    lines = [f"{count} matches, {len(parts_of(path))} parts: {_name(path)}" for count, path in found[:MOST_FILES]]
-    return "\n".join([f"{len(found)} files match {pattern}", *lines])
-
-
-@tool
-def read_file(path: str, part: int = 1) -> str:
-    """Read one part of a file of the standard library; its first line says which of how many, and which lines."""
-    file = _inside(path)
-    parts = parts_of(file)
-    if not 1 <= part <= len(parts):
-        raise ValueError(f"{path} has the parts 1 to {len(parts)}")
-    start = 1 + sum(text.count("\n") for text in parts[: part - 1])
-    text = parts[part - 1]
-    return f"{_name(file)}, part {part} of {len(parts)}, from line {start}\n{text}"
-
-
-def parts_of(file: Path) -> list[str]:
-    """Split a file's text into one or more parts; all but the last have at least `PART_CHARS` characters."""
+def parts_of(file: Path, chars: int) -> list[str]:
+    """Split a file's text into one or more parts; all but the last have at least so many characters."""
     parts = [""]
     for line in _text(file).splitlines(keepends=True):
-        if len(parts[-1]) >= PART_CHARS:
+        if len(parts[-1]) >= chars:
             parts.append("")
         parts[-1] += line
     return parts
