@@ -214,7 +214,7 @@ $(STAMPS)/studio: $(STAMPS)/run
 
 # LangGraph Studio with an agent that compacts.
 studio: $(STAMPS)/studio
-	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
+	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev --config studio.json
 
 # Wheel and sdist in dist/, tried in a new environment without extras. PYTHON is that of the environment.
 dist:

@@ -26,8 +26,8 @@ def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A running server with this project's agent alone, as a person starts it."""
-    with Server(tmp_path_factory.mktemp("studio"), graphs={}).running() as found:
+    """A running server as `make studio` starts it, while its threads are made."""
+    with Server(tmp_path_factory.mktemp("studio"), config="studio.json", graphs={}).running() as found:
         yield found
 
 

@@ -33,12 +33,13 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a folder of its own, started as `make studio` starts it, with the graphs of `factories` too."""
+    """A server in a folder of its own, started by one of the project's files, with the graphs of `factories` too."""
 
     def __init__(
         self,
         folder: Path,
         *,
+        config: str = "langgraph.json",
         own_saver: bool = True,
         environment: Mapping[str, str] | None = None,
         graphs: Mapping[str, str] | None = None,
@@ -48,10 +49,12 @@ class Server:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.database = f"sqlite:///{folder}/server.db"
-        named: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+        named: dict[str, Any] = json.loads((ROOT / config).read_text(encoding="utf-8"))
         named["graphs"] |= {name: f"./factories.py:{name}" for name in GRAPHS} if graphs is None else graphs
         if not own_saver:
             del named["checkpointer"]
+        if "http" in named:
+            named["http"]["app"] = str(ROOT / named["http"]["app"])
         (folder / "langgraph.json").write_text(json.dumps(named), encoding="utf-8")
         (folder / "factories.py").write_bytes((Path(__file__).parent / "factories.py").read_bytes())
         (folder / "pyproject.toml").write_text('[project]\nname = "studio"\nversion = "0"\n', encoding="utf-8")
