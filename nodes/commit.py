@@ -107,7 +107,7 @@ def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
 
 
 def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view: View) -> Update:
-    source, breaker = context.draft_key.compaction_id, context.breaker
+    source = context.draft_key.compaction_id
     last = finish_attempt(
         context,
         verdict,
@@ -129,9 +129,7 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view
         "usage": None,
         **counted_anew(context.compaction),
         "breaker": Breaker(
-            recent=[*breaker.get("recent", ()), context.compaction.get("calls", 0)][-COMPACTIONS:],
-            useless=breaker.get("useless", 0),
-            unproven=True,
+            recent=[*context.breaker.get("recent", ()), context.compaction.get("calls", 0)][-COMPACTIONS:]
         ),
         "sizes": {
             "trigger": context.call.sizes.trigger,

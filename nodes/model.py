@@ -24,12 +24,9 @@ from .runtime.archive_quotation import quoted_archive
 from .runtime.bill import billed, usage_of_answer
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
-from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update, rendered_request
 from .runtime.trigger_and_warning import check
-from .selection.breaker import with_cooldown
 from .selection.compaction_marker import remove_marker
-from .state import Breaker
 from .summarize import summarize
 from .summary.prompt_cache import with_cache_markers
 
@@ -184,29 +181,12 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     said = written - thought if thought <= written else written  # some servers count reasoning beside the output
     usage["tokens"] = sent + (said if render([answer]) else 0)  # reasoning alone is not resent
     scale = calibration_factor(reported["input_tokens"], counted)
-    return {"usage": usage, **_calibrated(context, scale), **_judged(context, sent)}
+    return {"usage": usage, **_calibrated(context, scale)}
 
 
 def _calibrated(context: NodeContext, scale: float) -> dict[str, Any]:
     """Return the factor between the tokens of this model's provider and our count, beside those of other models."""
     return {"calibration": {**(context.compaction.get("calibration") or {}), context.facts.name: round(scale, 4)}}
-
-
-def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
-    """Judge the last compaction by the size that the provider reported for the first request after it.
-
-    If that size is not below the trigger, the next attempt takes another level, and several such compactions in a row
-    start the breaker's cool-down.
-    """
-    breaker = context.breaker
-    if not breaker.get("unproven"):
-        return {}
-    if sent < context.sizes.trigger:
-        return {"breaker": Breaker({**breaker, "unproven": False, "useless": 0})}
-    last, times = (context.compaction.get("last") or {}).get("level", 0), breaker.get("useless", 0) + 1
-    judged = at_level(context, min(last + 1, len(context.chain) - 1)) | {"unproven": False, "useless": times}
-    log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
-    return {"breaker": with_cooldown(judged, times, context.now())}
 
 
 def _overflow(context: NodeContext, error: Exception) -> Update:

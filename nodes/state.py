@@ -41,9 +41,9 @@ STEPS = frozenset[str](get_args(Step))
 
 
 class Breaker(TypedDict, total=False):
-    """Failed and useless attempts at a compaction: how long to wait, and with which level to go on.
+    """Failed attempts at a compaction: how long to wait, and with which level to go on.
 
-    A commit ends all but `useless`, `unproven` and `recent`.
+    A commit ends all but `recent`.
     """
 
     failures: int
@@ -60,10 +60,6 @@ class Breaker(TypedDict, total=False):
     """Names of the strategies whose summaries failed in a compaction whose next strategy follows in the same turn."""
     seconds_left: float
     """Seconds that are left for summarizers in a compaction whose next level follows in the same turn."""
-    useless: int
-    """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
-    unproven: bool
-    """Whether no usage was reported since the last commit, so that it is not known yet whether the commit helped."""
     recent: list[int]
     """The number of the model's calls at the last commits."""
 

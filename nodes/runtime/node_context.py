@@ -148,7 +148,7 @@ class NodeContext:
 
     @property
     def breaker(self) -> Breaker:
-        """What the thread has stored about failed and useless attempts."""
+        """What the thread has stored about failed attempts."""
         return self.compaction.get("breaker") or {}
 
     @property

@@ -80,7 +80,7 @@ def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collect
 def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of the channel `compaction` after an undo or a redo; the breaker keeps what it waits for."""
     known: Mapping[str, Any] = compaction.get("breaker") or {}
-    waiting = {name: known[name] for name in ("cooldown_until", "recent", "useless") if name in known}
+    waiting = {name: known[name] for name in ("cooldown_until", "recent") if name in known}
     return {
         "v": STATE_VERSION,
         **_ENDED,

@@ -183,7 +183,7 @@ async def no_silent_end(go: Drive) -> None:
 async def fixed_point(go: Drive) -> None:
     """What grows with every compaction meets its ceiling: the digest writes the one summary there is, and it shrinks.
 
-    Where only the provider's own count tells that a compaction was no use, the next one takes another level.
+    Where the provider counts the same after each compaction, the breaker defers the next ones.
     """
 
     def hoarding(messages: list[Any]) -> str:
@@ -199,10 +199,6 @@ async def fixed_point(go: Drive) -> None:
     digests = [row for row in stage.ledger if row.verdict == "degraded_deterministic"]
     assert max(row.tokens_after or 0 for row in digests) < 600
     stage = Stage(go, [usage(AIMessage("ok"), 900)], options={"facts_beside_summary": False})
-    for number in range(4):
+    for number in range(6):
         await stage.turn(said(filler(150, f"turn{number}-"), f"u{number}"))
-    assert stage.standing["breaker"]["useless"] > 1
-    assert stage.standing["breaker"]["cooldown_until"] == stage.clock.time + 8
-    done = [row.strategy for row in stage.ledger if row.verdict in {"committed", "degraded_deterministic"}]
-    assert done[:3] == ["selective+model", "selective+digest", "hide"]
-    assert len(stage.summarizer.received) == 1
+    assert "frequency" in [row.reason for row in stage.ledger if row.verdict == "deferred_cooldown"]

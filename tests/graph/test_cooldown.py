@@ -1,16 +1,13 @@
-"""When attempts wait: after failures, and after compactions that did not help."""
+"""When attempts wait: after failures."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.selection import breaker
-from tests.fakes import ScriptedModel, calls, usage
+from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
     Clock,
@@ -26,12 +23,6 @@ from tests.graph.harness import (
     steps,
     verdicts,
 )
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the cool-down after one failure, or one useless compaction."""
-    monkeypatch.setattr(breaker, "COOLDOWN_AFTER", 1)
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
@@ -102,23 +93,3 @@ async def test_failures_count_only_in_a_row(go: Drive, clock: Clock) -> None:
         await go.invoke(graph, said("and now?"))
     assert verdicts(graph).count("failed_permanent") > 1
     assert deferred(graph) == []
-
-
-def look() -> str:
-    """Look."""
-    return "nothing new"
-
-
-@pytest.mark.usefixtures("unbraked", "at_once")
-@pytest.mark.parametrize(("reported", "expected"), [(799, []), (900, ["ineffective"])])
-async def test_compactions_that_do_not_help_start_the_cool_down(
-    go: Drive, clock: Clock, reported: int, expected: list[str]
-) -> None:
-    """Where the provider still counts the trigger or more; a person's wish waits for nothing."""
-    replies = [usage(calls(("look", {})), reported, 1), usage(AIMessage("answered"), 100, 1)]
-    graph = agent(ScriptedModel(replies=replies), tools=[look], now=clock)
-    await go.invoke(graph, full())
-    assert deferred(graph) == expected
-    CompactionThread(graph, CONFIG).compact()
-    assert ledger(graph)[-1].trigger == "manual"
-    assert deferred(graph) == expected
