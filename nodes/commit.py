@@ -50,8 +50,7 @@ def commit(context: NodeContext) -> Effects[Update]:
     view = view_of(context, draft, draft.get("summary"))
     after = context.seen_in(view)
     ceiling, floor = draft.get("ceiling", context.sizes.limit), draft.get("floor", 0)
-    needed = draft.get("needed") or ()
-    if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):
+    if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor):
         if not ledger_io.as_begun(context, draft):  # another writer's messages: no failure of the draft's level
             finding = Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
         return failed(draft, finding)

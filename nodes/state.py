@@ -97,8 +97,6 @@ class Draft(TypedDict):
     floor: NotRequired[int]
     ceiling: NotRequired[int]
     """Most tokens of a request that the gate accepts as the result."""
-    needed: NotRequired[list[list[str]]]
-    """For each fact that the summary's message shows, the words that the gate requires in the next request."""
     prepared: NotRequired[str]
     """Id of the preparation whose choice and summary the draft uses."""
     key_information: NotRequired[dict[str, str]]

@@ -55,7 +55,6 @@ def summarize(context: NodeContext) -> Effects[Update]:
         body, extra = _fitted(context, draft, written, extra)
     summary = extra.message(body, context.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, _seen(written, draft)
-    draft["needed"] = [] if level.hides else [list(words) for words in extra.facts.needed]
     return {"compaction": {"step": "commit", "draft": draft}}
 
 

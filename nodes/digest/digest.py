@@ -344,8 +344,6 @@ class Facts:
     """The lines that show the facts; empty if there are no facts."""
     record: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The record from which the next compaction reads these facts."""
-    needed: tuple[tuple[str, ...], ...] = ()
-    """For each fact, the texts that the next request must contain: the value, key and path that `text` shows."""
 
 
 NO_FACTS = Facts()
@@ -379,13 +377,7 @@ def facts_of(
         said=said,
         listed=listed,
     )
-    shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
-    needed = tuple(tuple(text for text in _texts_of(entry) if text and text in made.text) for entry in shown)
-    return Facts(text=made.text, record=made.record, needed=needed)
-
-
-def _texts_of(entry: Entry) -> tuple[str, ...]:
-    return (entry.value,) if entry.section == "Said" else (entry.value, entry.key, entry.path)
+    return Facts(text=made.text, record=made.record)
 
 
 def words_of(

@@ -13,7 +13,7 @@ from ..conversation.view import as_said
 from ..selection.selector import Selector
 
 _SHOWN = 80
-"""Maximum number of characters that a finding quotes of a pinned text or fact that would be lost."""
+"""Maximum number of characters that a finding quotes of a pinned text that would be lost."""
 
 
 @dataclass(frozen=True)
@@ -37,48 +37,34 @@ class Bounds:
     """Maximum size of the request after the compaction."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Required:
-    """Texts that the next request must contain verbatim."""
-
-    pins: Sequence[str] = ()
-    facts: Sequence[Sequence[str]] = ()
-    """For each fact, its value and the words that give the value its meaning."""
-
-
-NOTHING_REQUIRED = Required()
-
-
 def broken_invariant(
     selector: Selector,
     after: Sequence[AnyMessage],
     bounds: Bounds,
     *,
     floor: int,
-    required: Required = NOTHING_REQUIRED,
+    pins: Sequence[str] = (),
 ) -> Finding | None:
     """Return the first invariant that the messages `after` break, or `None` if they break none.
 
     The model would see `after` in place of the messages `selector.view`. `floor` is the number of newest rounds whose
-    messages must be kept verbatim; `floor` is 0 on the last fallback level.
+    messages must be kept verbatim; `floor` is 0 on the last fallback level. `pins` are texts that the request must
+    contain.
     """
     size = selector.meter.request(after)
     if size >= bounds.before:
         return Finding("rejected_inflated", "not_smaller", f"{size} tokens in place of {bounds.before}")
     if size > bounds.ceiling:
         return Finding("rejected_insufficient", "over_ceiling", f"{size} tokens, at most {bounds.ceiling}")
-    return _structure(selector, after, floor) or _lost(after, required)
+    return _structure(selector, after, floor) or _lost(after, pins)
 
 
-def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
-    """Return a finding for the first pinned text or fact that the next request would not contain in full."""
+def _lost(after: Sequence[AnyMessage], pins: Sequence[str]) -> Finding | None:
+    """Return a finding for the first pinned text that the next request would not contain in full."""
     sent = "\n".join(text for message in render(after) for text in texts_of(message))
-    for pin in required.pins:
+    for pin in pins:
         if pin not in sent:
             return Finding("rejected_pin_lost", "pinned_text_lost", pin[:_SHOWN])
-    for words in required.facts:
-        if not all(word in sent for word in words):
-            return Finding("rejected_facts_lost", "fact_lost", " ".join(words)[:_SHOWN])
     return None
 
 

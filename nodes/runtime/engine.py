@@ -21,7 +21,7 @@ from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
 from ..digest.digest import Facts, facts_of, tokens_of_words, words_of
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
-from ..gate.invariants import Bounds, Finding, Required, broken_invariant
+from ..gate.invariants import Bounds, Finding, broken_invariant
 from ..selection.hiding import hide_oldest
 from ..selection.oversize_step import forced
 from ..selection.selector import Choice, Demand, Selection, Selector
@@ -403,9 +403,7 @@ def judge(
     *,
     ceiling: int,
     floor: int,
-    needed: Sequence[Sequence[str]] = (),
 ) -> Finding | None:
-    """Ask the gate whether `after` may take the place of `before`; `needed` are the words of required facts."""
+    """Ask the gate whether `after` may take the place of `before`."""
     bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
-    required = Required(pins=call.pinned_texts(before), facts=needed)
-    return broken_invariant(call.selector(before), after, bounds, floor=floor, required=required)
+    return broken_invariant(call.selector(before), after, bounds, floor=floor, pins=call.pinned_texts(before))

@@ -40,7 +40,7 @@ def test_a_summary_serves_the_attempt_that_is_made_again(records: CompactionReco
     assert found == replace(SUMMARY, text="newer")
 
 
-@pytest.mark.parametrize("verdict", ["rejected_inflated", "rejected_facts_lost"])
+@pytest.mark.parametrize("verdict", ["rejected_inflated", "rejected_pin_lost"])
 def test_a_summary_that_the_gate_rejected_is_not_used_again(
     records: CompactionRecords, thread_id: str, verdict: str
 ) -> None:

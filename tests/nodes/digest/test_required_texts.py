@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
@@ -23,21 +22,13 @@ def known(text: str) -> list[AnyMessage]:
     return numbered([user("Hello."), asks("a", reservation_id=text), result("a", f'{{"reservation_id": "{text}"}}')])
 
 
-def test_facts_say_what_the_request_must_hold() -> None:
-    """Each fact is named by its value and by the words beside it, as they stand in the text."""
-    facts = facts_of(known("FQ8APE"), None, budget=100, counter=WORDS)
-    assert ("FQ8APE", "reservation_id") in facts.needed
-    assert all(word in facts.text for words in facts.needed for word in words)
-
-
 @pytest.mark.parametrize("budget", [0, 3, 6, 12, 40])
 def test_facts_hold_to_their_budget(budget: int) -> None:
-    """Whatever the budget, the text fits, and only what it shows is required."""
+    """Whatever the budget, the text fits."""
     old = numbered([m for n in range(20) for m in known(f"FQ8AP{n}X")])
     facts = facts_of(old, None, budget=budget, counter=WORDS)
     assert WORDS.text(facts.text) <= budget
-    assert all(word in facts.text for words in facts.needed for word in words)
-    assert bool(facts.text) == bool(facts.needed) == (budget > 3)
+    assert bool(facts.text) == (budget > 3)
 
 
 def test_facts_are_carried_over_three_summaries() -> None:
@@ -78,33 +69,15 @@ def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_besi
     assert ("FQ8APE" in summary.text) is (facts_beside_summary or summarizer == "digest")
 
 
-def forget(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
-    """Let the messages of summaries lack their pins or their facts."""
-    whole, nothing = SummaryParts.message, {"pins": (), "facts": NO_FACTS}[lost]
+def test_the_gate_requires_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renderer that forgets them is found out, and the conversation stays as it was."""
+    whole = SummaryParts.message
 
     def forgetful(parts: SummaryParts, *args: Any) -> HumanMessage:
-        return whole(replace(parts, **{lost: nothing}), *args)
+        return whole(replace(parts, pins=()), *args)
 
     monkeypatch.setattr(SummaryParts, "message", forgetful)
-
-
-@pytest.mark.parametrize(("lost", "verdict"), [("pins", "rejected_pin_lost"), ("facts", "rejected_facts_lost")])
-def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verdict: str) -> None:
-    """A renderer that forgets them is found out, and the conversation stays as it was."""
-    forget(monkeypatch, lost)
-    graph = agent(calm(), ScriptedModel(replies=[SUMMARY]), facts_beside_summary=lost == "facts")
+    graph = agent(calm(), ScriptedModel(replies=[SUMMARY]), facts_beside_summary=False)
     graph.invoke(pinning(), CONFIG)
-    assert verdicts(graph)[0] == verdict
+    assert verdicts(graph)[0] == "rejected_pin_lost"
     assert "first" in [message.id for message in values(graph)["messages"]]
-
-
-def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a person has the oldest messages dropped, no fact that is lost keeps the turn from going on."""
-    forget(monkeypatch, "facts")
-    model = ScriptedModel(replies=[SUMMARY])
-    graph = agent(calm(), model, facts_beside_summary=True, require_confirmation=True)
-    facts = [HumanMessage(f"Book FQ8APE{n} for order ZK-44{n}1.", id=f"fact-{n}") for n in range(8)]
-    graph.invoke({"messages": [*facts, *pinning()["messages"]]}, CONFIG)
-    graph.invoke(Command(resume="drop_oldest"), CONFIG)
-    assert verdicts(graph) == ["degraded_deterministic"]
-    assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])

@@ -7,7 +7,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, Required, broken_invariant
+from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Selector
 from tests.fakes import summary_message
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
@@ -223,19 +223,17 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("required", "reason"),
+    ("pins", "reason"),
     [
-        (Required(pins=["was said"], facts=[["KX-1", "parcel"]]), None),
-        (Required(pins=["was said", "never push"]), ("rejected_pin_lost", "pinned_text_lost", "never push")),
-        (Required(facts=[["KX-1", "parcel"], ["KX-2"]]), ("rejected_facts_lost", "fact_lost", "KX-2")),
-        (Required(facts=[["KX-1", "invoice"]]), ("rejected_facts_lost", "fact_lost", "KX-1 invoice")),
+        (["was said"], None),
+        (["was said", "never push"], ("rejected_pin_lost", "pinned_text_lost", "never push")),
     ],
 )
-def test_what_is_required_must_be_sent(required: Required, reason: tuple[str, str, str] | None) -> None:
-    """The request contains each pin word for word, and each fact with the words that give it its meaning."""
-    summary = SUMMARY.model_copy(update={"content": "what was said: parcel KX-1"})
+def test_pins_must_be_sent(pins: list[str], reason: tuple[str, str, str] | None) -> None:
+    """The request contains each pin word for word."""
+    summary = SUMMARY.model_copy(update={"content": "what was said"})
     after = [summary if message is SUMMARY else message for message in good()]
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER)
     bounds = Bounds(before=10**6, ceiling=10**6)
-    found = broken_invariant(chooser, after, bounds, floor=1, required=required)
+    found = broken_invariant(chooser, after, bounds, floor=1, pins=pins)
     assert found == (None if reason is None else Finding(*reason))
