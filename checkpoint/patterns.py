@@ -9,7 +9,6 @@ pattern, what repeats is bounded, possessive (`*+`), or followed by something th
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, Final
 
 IGNORE_CASE: Final = re.IGNORECASE
@@ -25,13 +24,6 @@ MATCHED_CHARS: Final = 1_000
 
 _LONGEST_WORD = 200
 """Number of characters by which a piece is shortened at most, so that it does not end inside a word."""
-
-
-_LETTERS = re.compile(r"(\\.|\(\?P)|([A-Z]+)", re.DOTALL)
-"""Matches capital letters in the source of a pattern (group 2), and what must stay as it is (group 1)."""
-
-_ALIKE = frozenset("ıİſ\u212a")
-"""Letters that `re` takes for `i`, `s` and `k` if case is ignored; the last one is the Kelvin sign."""
 
 
 class _Compiled:
@@ -92,27 +84,9 @@ class Pattern(_Compiled):
             for found in self._compiled.findall(text, begin, stop)
         ]
 
-    def occurs_in(self, text: str) -> bool:
-        """Whether the pattern matches anywhere in a text.
-
-        This takes about half the time of `search` if case is ignored and the text is ASCII: the text in small letters
-        is searched by the pattern in small letters, which `re` does faster than ignoring case.
-        """
-        if self._in_small_letters is not None and len(text) <= SEARCHED_CHARS and text.isascii():
-            return self._in_small_letters.search(text.lower()) is not None
-        return self.search(text) is not None
-
-    @cached_property
-    def _in_small_letters(self) -> re.Pattern[str] | None:
-        """The pattern in small letters, which finds the same in an ASCII text in small letters; `None` without it."""
-        if not self.flags & re.IGNORECASE or not _ALIKE.isdisjoint(self.source):
-            return None
-        source = _LETTERS.sub(lambda found: found[1] or found[2].lower(), self.source)
-        return re.compile(source, self.flags & ~re.IGNORECASE)
-
     def sub(self, new: str | Callable[[Match], str], text: str) -> str:
         """Return the text with each match replaced by `new`, a text that is taken literally, or by its result."""
-        if not self.occurs_in(text):
+        if self.search(text) is None:
             return text
         parts, at = list[str](), 0
         for found in self.finditer(text):

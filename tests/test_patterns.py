@@ -3,7 +3,6 @@
 import ast
 import gc
 import pkgutil
-import random
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -145,46 +144,6 @@ def test_a_linear_pattern_is_accepted(source: str) -> None:
 def test_two_repeats_that_overlap_are_refused_in_an_anchored_pattern() -> None:
     """One unbounded repeat takes as many steps as characters are read; two that overlap take their square."""
     assert cost(Anchored(r".*\d")) < MOST < cost(Anchored(r".*\d.*x"))
-
-
-def test_small_letters_are_searched_for_the_same() -> None:
-    """Every pattern that ignores case occurs in the same texts as `re` finds it in, whatever their letters' case.
-
-    The texts are made of the words of the patterns themselves, so that many of them match some.
-    """
-    made = {repr(one): one for one in every_pattern() if isinstance(one, Pattern) and one.flags & IGNORE_CASE}
-    pieces = {piece for one in made.values() for piece in re.split(r"[|()^:?]", one.source)}
-    words = sorted(piece for piece in pieces if re.fullmatch(r"[A-Za-z' ]{2,}", piece))
-    draw = random.Random(5)  # noqa: S311 - a test can be repeated
-    texts = [draw.choice((str.upper, str.lower, str.title))(" ".join(draw.sample(words, 8))) for _ in range(900)]
-    assert len(made) > 40
-    matching = set[str]()
-    for name, one in made.items():
-        found = [one.search(text) is not None for text in texts]
-        assert [one.occurs_in(text) for text in texts] == found, name
-        if any(found):
-            matching.add(name)
-    assert len(matching) > 10
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        (r"\WX\S", " xy"),
-        ("[A-F]0", "b0"),
-        ("(?P<Name>a)(?P=Name)", "AA"),
-        ("straße", "STRASSE"),
-        ("ıki", "IKI"),
-        ("K", "\u212a"),
-        ("s", "ſ"),
-        ("i", "İ"),
-    ],
-)
-def test_a_pattern_occurs_where_it_is_found(source: str, text: str) -> None:
-    """Escapes and groups keep their letters, and texts in other letters are searched as `re` does."""
-    pattern = Pattern(source, IGNORE_CASE)
-    assert pattern.occurs_in(text) is (re.search(source, text, re.IGNORECASE) is not None)
-    assert pattern.occurs_in("#" + "-" * SEARCHED_CHARS + text) is pattern.occurs_in(text)
 
 
 WORD = Pattern(r"\w+")

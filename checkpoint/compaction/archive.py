@@ -44,10 +44,9 @@ def write(
         transaction.execute(sa.update(tables.archive).where(mine).values(runs=body))
 
 
-def of_thread(transaction: Transaction, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
-    """Return by compaction_id the sequence numbers of archived messages, in one namespace or (None) in all."""
-    found = _rows(transaction, thread)
-    return {one.compaction_id: one.runs for one in found if namespace in (None, one.namespace)}
+def of_thread(transaction: Transaction, thread: Thread) -> dict[str, Runs]:
+    """Return by compaction_id the sequence numbers of archived messages, in all namespaces."""
+    return {entry.compaction_id: entry.runs for entry in _rows(transaction, thread)}
 
 
 def entries(transaction: Transaction, thread: Thread) -> list[Entry]:

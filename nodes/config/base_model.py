@@ -14,13 +14,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(there)}"
 
 
-def hint(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest known name, if any, and all known names."""
-    there = sorted(known)
-    near = get_close_matches(name, there, 1)
-    return f"{f'did you mean {near[0]!r}? ' if near else ''}known are {', '.join(there)}"
-
-
 class Frozen(BaseModel):
     """Base class of settings: instances are immutable, and an unknown field is an error."""
 

@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
-from .message_marks import MARK, marks
+from .message_marks import marks, with_mark
 
 HISTORY_CHANGED = "history_changed"
 """The key in an answer's mark that says that the history before the answer has changed since."""
@@ -62,8 +62,7 @@ def with_history_changed(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
 def _marked(message: AIMessage) -> AIMessage:
     if marks(message).get(HISTORY_CHANGED) or without_bound_parts(message) is message:
         return message
-    kwargs = {**message.additional_kwargs, MARK: {**marks(message), HISTORY_CHANGED: True}}
-    return message.model_copy(update={"additional_kwargs": kwargs})
+    return with_mark(message, {**marks(message), HISTORY_CHANGED: True})
 
 
 def without_bound_parts(message: AIMessage) -> AIMessage:

@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.patterns import Match, Pattern
 
 from ..text.nested_texts import map_texts, nested_texts
 from ..text.quoting import ELLIPSIS
-from .message_marks import MARK, marks
+from .message_marks import marks, with_mark
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, joined_texts, media_of
 
 M = TypeVar("M", bound=BaseMessage)
@@ -172,7 +172,7 @@ def _shortened(message: M, update: Mapping[str, Any]) -> M:
         with suppress(MessageError):  # a message that cannot be stored is not archived and has no handle
             mark["handle"] = handle(message)
     kwargs = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
-    return message.model_copy(update={**update, "additional_kwargs": {**kwargs, MARK: mark}})
+    return with_mark(message.model_copy(update={**update, "additional_kwargs": kwargs}), mark)
 
 
 def _clip_broken(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:

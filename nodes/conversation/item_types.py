@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from .message_marks import MARK, marks
+from .message_marks import marks, with_mark
 from .transcript import Transcript, calls_of
 
 M = TypeVar("M", bound=BaseMessage)
@@ -38,8 +38,7 @@ def without_pin_mark(message: M) -> M:
     mark = {key: value for key, value in marks(message).items() if key != "pinned"}
     if mark.get("kind") in HEADER:
         del mark["kind"]
-    kept = {key: value for key, value in message.additional_kwargs.items() if key != MARK}
-    return message.model_copy(update={"additional_kwargs": {**kept, **({MARK: mark} if mark else {})}})
+    return with_mark(message, mark)
 
 
 def is_skill(message: AnyMessage) -> bool:

@@ -27,6 +27,14 @@ def marks(message: BaseMessage) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
+def with_mark(message: M, mark: Mapping[str, Any]) -> M:
+    """Return a copy of the message with this mark in place of its own; without a mark if it is empty."""
+    kwargs = {**message.additional_kwargs, MARK: mark}
+    if not mark:
+        del kwargs[MARK]
+    return message.model_copy(update={"additional_kwargs": kwargs})
+
+
 _OF_APPLICATIONS = frozenset({"is_meta", "pinned", "unpinned", "ephemeral", "kind"})
 _OURS = frozenset(
     {"handle", "compaction", "clipped", "refused", "command", "record", "facts", "front", "pins", "summary"}
@@ -51,8 +59,7 @@ def without_our_marks(message: M) -> M:
     mark = {key: value for key, value in marks(message).items() if key in _OF_APPLICATIONS}
     if mark.get("kind") == SUMMARY_KIND:
         del mark["kind"]
-    kept = {key: value for key, value in message.additional_kwargs.items() if key != MARK}
-    return message.model_copy(update={"additional_kwargs": {**kept, **({MARK: mark} if mark else {})}})
+    return with_mark(message, mark)
 
 
 def is_summary(message: BaseMessage) -> bool:

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MULTILINE, Pattern
 
 from ..text.quoting import between_tags, split_code
-from .message_marks import MARK, is_real_user, is_summary, marks
+from .message_marks import is_real_user, is_summary, marks, with_mark
 from .tokens import TokenCounter, texts_of
 
 _QUOTATION = Pattern(r"^[^\S\n]*+>[^\n]*+|`[^`\n]*+`", MULTILINE)
@@ -73,4 +73,4 @@ def without_pin(message: AnyMessage, text: str) -> AnyMessage:
     known = marks(message)
     left = [pin for pin in pins_in(message) if pin != text]
     mark = {"pins": left} if is_summary(message) else {"unpinned": [*known.get("unpinned", ()), text]}
-    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: {**known, **mark}}})
+    return with_mark(message, {**known, **mark})

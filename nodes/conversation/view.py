@@ -18,7 +18,16 @@ from ..events import log
 from ..text.quoting import one_line
 from .bound_history import HISTORY_CHANGED, read_from, with_history_changed
 from .lengths import length_of
-from .message_marks import MARK, is_clipped, is_marked_by_us, is_pinned, is_summary, marks, without_our_marks
+from .message_marks import (
+    MARK,
+    is_clipped,
+    is_marked_by_us,
+    is_pinned,
+    is_summary,
+    marks,
+    with_mark,
+    without_our_marks,
+)
 from .transcript import RESULT, Transcript, message_id, system_messages
 
 
@@ -382,8 +391,7 @@ def as_said(message: AnyMessage) -> AnyMessage:
     mark = {key: value for key, value in marks(message).items() if key != HISTORY_CHANGED}
     if len(mark) == len(marks(message)):
         return message
-    kwargs = {key: value for key, value in message.additional_kwargs.items() if key != MARK}
-    return message.model_copy(update={"additional_kwargs": {**kwargs, **({MARK: mark} if mark else {})}})
+    return with_mark(message, mark)
 
 
 def unarchived(view: View | None) -> list[str]:

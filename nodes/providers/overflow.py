@@ -64,7 +64,7 @@ def _is_empty_overflow(error: BaseException) -> bool:
 
 def _numbers(text: str) -> dict[str, int] | None:
     """Return the numbers in an error's text, by the pattern that finds the most of them; `None` if none matches."""
-    matches = [match for wording in WORDINGS if (match := wording.pattern.search(text))]
+    matches = [match for wording in WORDINGS if (match := wording.search(text))]
     told = [
         {place: int(number.replace(",", "")) for place, number in m.groupdict().items() if number} for m in matches
     ]

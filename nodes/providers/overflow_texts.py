@@ -8,7 +8,7 @@ Messages that langchain-openai already turns into `ContextOverflowError` are lis
 gateway pass them on unchanged, or because they contain sizes.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
@@ -17,14 +17,6 @@ _PLACES: Final = {
     "gap": r"\D{0,120}",
     "parts": r"(?:[^.]{0,120}?\b(?P<output>\d{1,9}+)(?: tokens)? (?:in|for) the (?:completion|output))?",
 }
-
-
-class Wording(NamedTuple):
-    """A server's error message for an input that is larger than the context window."""
-
-    server: str
-    """The server or provider that sends this message; documentation only."""
-    pattern: Pattern
 
 
 _ROWS: Final = (
@@ -95,7 +87,7 @@ _ROWS: Final = (
     ("DashScope", r"range of input length should be \[\d{{1,9}}, {allowed}\]"),
 )
 
-WORDINGS: Final = tuple(Wording(server, Pattern(row.format(**_PLACES), IGNORE_CASE)) for server, row in _ROWS)
+WORDINGS: Final = tuple(Pattern(row.format(**_PLACES), IGNORE_CASE) for _, row in _ROWS)
 
 TRANSIENT_TEXT: Final = Pattern(
     r"per[ -](?:second|minute|hour|day)|\b[TR]P[SMD]\b|rate[ _-]?limit|too many requests|throttl|quota"

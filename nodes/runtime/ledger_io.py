@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all, handle
 
 from ..conversation.clipping import with_recall_handle
-from ..conversation.message_marks import MARK, marks
+from ..conversation.message_marks import marks, with_mark
 from ..events import log
 from ..state import Draft
 from .effects import Effects
@@ -88,8 +88,7 @@ def _named(context: NodeContext, original: AnyMessage, short: AnyMessage) -> Any
     mark = marks(short)
     if "handle" not in mark or marks(original).get("clipped"):
         return short
-    kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(context, original))}}
-    named = short.model_copy(update={"additional_kwargs": kwargs})
+    named = with_mark(short, {**mark, "handle": handle(stored(context, original))})
     return with_recall_handle(named) if context.settings.has_recall_tool and named.text != original.text else named
 
 

@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, SearchItem
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
-from ..config.base_model import hint
+from ..config.base_model import nearest
 from ..config.settings import CompactionSettings
 from ..conversation.message_marks import is_real_user, is_summary, marks
 from ..conversation.tokens import TokenCounter
@@ -240,7 +240,7 @@ def check_known(names: Sequence[str], known: Mapping[str, KeyInformation]) -> No
     for name in names:
         if name not in known:
             raise SettingsError(
-                f"no provider of key information is named {name!r}: {hint(name, known)}; pass "
+                f"no provider of key information is named {name!r}: {nearest(name, known)}; pass "
                 "your own to the builder as extensions=Extensions(key_information=[...])"
             )
 

@@ -176,7 +176,7 @@ class Watcher:
         with self.records.database.read() as conn:
             thread = self.records.store.threads.find(conn, self.thread, lock=False)
             assert thread is not None, "the thread is not known"
-            runs = archive.of_thread(conn, thread, "").get(compaction, ())
+            runs = archive.of_thread(conn, thread).get(compaction, ())
             kept = set(map(dumps, self.records.store.get(conn, thread, runs)))
         assert left <= kept, f"{len(left - kept)} messages left without being archived"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ...config.base_model import hint
+from ...config.base_model import nearest
 from ...errors import SettingsError
 from ..selector import Choice, Demand, Selector
 from .adaptive import adaptive
@@ -51,4 +51,4 @@ def check_named(names: Iterable[str], known: Mapping[str, Strategy]) -> None:
     """Raise `SettingsError` for a name that is not a known strategy; the message suggests the nearest one."""
     for name in names:
         if name not in known:
-            raise SettingsError(f"there is no strategy {name!r}: {hint(name, known)}")
+            raise SettingsError(f"there is no strategy {name!r}: {nearest(name, known)}")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from langgraph_compaction.nodes.config.base_model import hint, nearest
+from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.policies import (
     POLICIES,
     PRESETS,
@@ -194,5 +194,3 @@ def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
     """If no name is near, the error tells all known names."""
     known = ["window", "target"]
     assert (nearest("windo", known), nearest("x", known)) == ("did you mean window?", "known are window, target")
-    assert hint("windo", known) == "did you mean 'window'? known are target, window"
-    assert hint("x", known) == "known are target, window"

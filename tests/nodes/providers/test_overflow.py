@@ -10,6 +10,7 @@ import pytest
 from langchain_core import exceptions as core
 from langchain_openai import ChatOpenAI
 
+from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes.providers.error_kind import classify
 from langgraph_compaction.nodes.providers.overflow import is_context_overflow, overflow_sizes
 from langgraph_compaction.nodes.providers.overflow_texts import WORDINGS
@@ -89,10 +90,10 @@ def test_an_answer_that_says_something_else_is_no_overflow(answer: dict[str, Any
         assert classify(text_error(answer)) == answer["kind"]
 
 
-@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: f"{wording.server}: {wording.pattern.source}"[:60])
-def test_every_wording_is_spoken_by_a_server(wording: Any) -> None:
+@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: wording.source)
+def test_every_wording_is_spoken_by_a_server(wording: Pattern) -> None:
     """No row of the table is without an answer it is there for."""
-    assert any(wording.pattern.search(text_of(sdk_error(answer))) for answer in OVERFLOWS)
+    assert any(wording.search(text_of(sdk_error(answer))) for answer in OVERFLOWS)
 
 
 OF_A_STATUS = [
