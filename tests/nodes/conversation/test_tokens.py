@@ -35,7 +35,9 @@ ENCODINGS = (
     ("claude-opus-4", "tiktoken:o200k_base"),
     ("", "tiktoken:o200k_base"),
     (None, "tiktoken:o200k_base"),
-    ("text-davinci-003", "approximate"),
+    ("text-davinci-003", "tiktoken:o200k_base"),
+    ("gpt2", "tiktoken:o200k_base"),
+    ("gpt-oss-120b", "tiktoken:o200k_base"),
 )
 
 
@@ -48,9 +50,9 @@ def test_another_tokenizer_counts_the_same_request(history: list[AnyMessage]) ->
 
 
 def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With no socket to open and an empty cache every model's counter works; an unknown one is counted in o200k_base.
+    """With no socket to open and an empty cache every model's counter works.
 
-    Ranks that no package ships fall back to the approximation.
+    A model that is unknown, or whose own ranks no package ships, is counted in o200k_base.
     """
 
     def no_network(*_: Any, **__: Any) -> None:
