@@ -1,4 +1,4 @@
-"""Test doubles for your own agent: scripted models, and summarizers, savers and records that fail on purpose.
+"""Test doubles for your own agent: scripted models, and savers and records that fail on purpose.
 
 A scripted model returns replies in turn, raises or stalls, and records the messages it received; `BAD_REPLIES` holds
 faulty summaries by name; `failing` and `failing_records` make the nth call of a method raise.
@@ -25,11 +25,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
-from langgraph_compaction.checkpoint.patterns import Pattern
-
-from .gate.reply_checks import Reply as SummaryReply
 from .runtime.node_context import CompactionNode
-from .summary.summarizers import SummaryRequest
 
 T = TypeVar("T")
 Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
@@ -140,47 +136,6 @@ class StalledModel(ScriptedModel):
         return super()._generate(messages, *args, **more)
 
 
-class ReplyingSummarizer:
-    """A summarizer that always returns the same reply, or raises it if it is an exception."""
-
-    name = "own"
-
-    def __init__(self, reply: Any) -> None:
-        self.reply = reply
-        self.requests: list[SummaryRequest] = []
-
-    def summarize(self, request: SummaryRequest) -> Any:
-        """Record the request and return the reply."""
-        self.requests.append(request)
-        if isinstance(self.reply, Exception):
-            raise self.reply
-        return self.reply
-
-    async def asummarize(self, request: SummaryRequest) -> Any:
-        """Asynchronous form of `summarize`."""
-        return self.summarize(request)
-
-
-class StalledSummarizer(Stall, ReplyingSummarizer):
-    """A summarizer that does not answer until `let_go` is set."""
-
-    name = "stalled"
-
-    def __init__(self) -> None:
-        Stall.__init__(self)
-        ReplyingSummarizer.__init__(self, SummaryReply(content="<summary>what came too late</summary>"))
-
-    def summarize(self, request: SummaryRequest) -> Any:
-        """Wait, then return the reply."""
-        self.wait()
-        return super().summarize(request)
-
-    async def asummarize(self, request: SummaryRequest) -> Any:
-        """Asynchronous form of `summarize`."""
-        await self.await_()
-        return super().summarize(request)
-
-
 def calls(*pairs: tuple[str, dict[str, Any]], start: int = 1, text: str = "") -> AIMessage:
     """Return an assistant message that calls tools, given as `(name, arguments)`, with the ids call-1, call-2, ..."""
     made = [{"name": name, "args": args, "id": f"call-{start + n}"} for n, (name, args) in enumerate(pairs)]
@@ -196,11 +151,6 @@ def usage(message: AIMessage, input_tokens: int, output_tokens: int = 10) -> AIM
 def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
     """Return all texts and tool calls of a request as one string in which a test can search."""
     return "\n".join(f"{message.text} {getattr(message, 'tool_calls', '')}" for message in messages)
-
-
-def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
-    """Return a reply for `ScriptedModel`: a summary that repeats each match of a pattern in the request."""
-    return lambda messages: f"<summary>{' '.join(dict.fromkeys(Pattern(pattern).findall(texts(messages))))}</summary>"
 
 
 def inflated(messages: list[BaseMessage]) -> str:

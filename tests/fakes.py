@@ -1,4 +1,4 @@
-"""Fakes at the model's edge: the public fault kit under the name that the tests know it by."""
+"""Fakes at the model's edge: the public ones under the name that the tests know them by, and our own."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,23 +6,17 @@ from typing import Any
 
 import pytest
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
+from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.graph import build_dependencies
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.gate.reply_checks import Reply as SummaryReply
+from langgraph_compaction.nodes.summary.summarizers import SummaryRequest
 from langgraph_compaction.nodes.summary.summary_message import SummaryParts
-from langgraph_compaction.nodes.testing import (
-    Reply,
-    ReplyingSummarizer,
-    ScriptedModel,
-    StalledSummarizer,
-    StreamingModel,
-    calls,
-    texts,
-    usage,
-)
+from langgraph_compaction.nodes.testing import Reply, ScriptedModel, Stall, StreamingModel, calls, texts, usage
 
 __all__ = [
     "Reply",
@@ -35,6 +29,7 @@ __all__ = [
     "chars",
     "claude",
     "clock_of",
+    "copying",
     "gpt",
     "sized_as",
     "summary_message",
@@ -86,3 +81,49 @@ def sized_as(real: ChatOpenAI | ChatAnthropic, *replies: Any) -> SizedModel:
     model = SizedModel(replies=list(replies or ("ok",)), name_=name, max_tokens=real.max_tokens)
     model.profile = real.profile
     return model
+
+
+class ReplyingSummarizer:
+    """A summarizer that always returns the same reply, or raises it if it is an exception."""
+
+    name = "own"
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Record the request and return the reply."""
+        self.requests.append(request)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def asummarize(self, request: SummaryRequest) -> Any:
+        """Asynchronous form of `summarize`."""
+        return self.summarize(request)
+
+
+class StalledSummarizer(Stall, ReplyingSummarizer):
+    """A summarizer that does not answer until `let_go` is set."""
+
+    name = "stalled"
+
+    def __init__(self) -> None:
+        Stall.__init__(self)
+        ReplyingSummarizer.__init__(self, SummaryReply(content="<summary>what came too late</summary>"))
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Wait, then return the reply."""
+        self.wait()
+        return super().summarize(request)
+
+    async def asummarize(self, request: SummaryRequest) -> Any:
+        """Asynchronous form of `summarize`."""
+        await self.await_()
+        return super().summarize(request)
+
+
+def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
+    """Return a reply for `ScriptedModel`: a summary that repeats each match of a pattern in the request."""
+    return lambda messages: f"<summary>{' '.join(dict.fromkeys(Pattern(pattern).findall(texts(messages))))}</summary>"

@@ -9,7 +9,8 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langgraph_compaction.nodes.state import view
-from langgraph_compaction.nodes.testing import ScriptedModel, copying, texts
+from langgraph_compaction.nodes.testing import ScriptedModel, texts
+from tests.fakes import copying
 from tests.invariants import check_request, is_summary
 
 GUIDE = Path(__file__).parent.parent / "docs" / "migrate.md"

@@ -32,7 +32,6 @@ MOST = 8_000
 """Most steps of one start: one unbounded repeat takes more in a piece, and two take more in an anchored text."""
 
 GIVEN_AS_ARGUMENT = {
-    "nodes/testing.py",  # the pattern of a test, in the words of the test
     "graph/library_tools.py",  # the pattern that the demonstration asks for, searched in Python's library
 }
 

@@ -12,7 +12,8 @@ from langchain_core.tools import tool
 from langgraph_compaction.graph import CompactionThread, UnknownWindowError, create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import marks
-from langgraph_compaction.nodes.testing import ScriptedModel, calls, copying, texts, usage
+from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
+from tests.fakes import copying
 from tests.faults.stage import NEEDLE, Stage, scenario
 from tests.graph.harness import CONFIG, Drive, agent, filler, full, request_tokens, rounds, said, tool_block, verdicts
 from tests.histories import asks, result

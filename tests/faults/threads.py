@@ -8,7 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.testing import Fault, copying, texts, usage
+from langgraph_compaction.nodes.testing import Fault, texts, usage
+from tests.fakes import copying
 from tests.faults.stage import NEEDLE, Stage, scenario
 from tests.graph.harness import CONFIG, THREAD, Drive, frozen, full, rounds, said
 from tests.invariants import is_summary

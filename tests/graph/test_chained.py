@@ -7,13 +7,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import testing
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.state import messages_in_view
+from tests import fakes
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, request_tokens, said, standing, values
 
-copying = testing.copying(r"SENTINEL-\d+")
+copying = fakes.copying(r"SENTINEL-\d+")
 """A summarizer that keeps every sentinel it is shown and nothing else."""
 
 

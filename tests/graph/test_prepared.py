@@ -21,8 +21,7 @@ from langgraph_compaction.nodes.ahead.preparations import PREPARATIONS, Preparat
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.selection import breaker
-from langgraph_compaction.nodes.testing import ReplyingSummarizer
-from tests.fakes import ScriptedModel, StalledSummarizer
+from tests.fakes import ReplyingSummarizer, ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
     NEAR,
@@ -465,7 +464,7 @@ async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, t
 LIFE = """
 import sys, threading
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from tests.fakes import ReplyingSummarizer
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, rounds
 

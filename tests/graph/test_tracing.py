@@ -29,8 +29,8 @@ from langgraph_compaction.graph import ThreadBusyError
 from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.nodes import Reply
 from langgraph_compaction.nodes.ahead import prepare, use_prepared
-from langgraph_compaction.nodes.testing import ReplyingSummarizer, ScriptedModel, usage
-from tests.fakes import StalledSummarizer
+from langgraph_compaction.nodes.testing import ScriptedModel, usage
+from tests.fakes import ReplyingSummarizer, StalledSummarizer
 from tests.graph import harness
 from tests.graph.harness import CONFIG, NEAR, SUMMARY, Drive, calm, ended, full, said, verdicts
 from tests.graph.middleware import agents

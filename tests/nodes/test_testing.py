@@ -13,9 +13,9 @@ from langgraph_compaction.nodes.testing import (
     StalledModel,
     StreamingModel,
     calls,
-    copying,
     usage,
 )
+from tests.fakes import copying
 from tests.graph.harness import CONFIG, agent, told, verdicts
 
 ASKED: list[BaseMessage] = [HumanMessage("NEEDLE-1 and NEEDLE-2 and NEEDLE-1")]

@@ -15,7 +15,8 @@ from langgraph.types import Command, interrupt
 from langgraph_compaction.graph import CompactionSettings, CompactionState
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, copying, texts, usage
+from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, texts, usage
+from tests.fakes import copying
 from tests.graph import harness
 from tests.graph.harness import (
     CONFIG,
