@@ -77,7 +77,6 @@ def _next(context: NodeContext, breaker: Breaker) -> str:
 
 
 def _finished(context: NodeContext, draft: Draft, found: Finding) -> dict[str, Any]:
-    """Emit the rollback's events."""
     before = draft["tokens_before"]
     context.tell("rollback", before, before, draft.get("counts", NO_COUNTS), found.reason)
     return finish_attempt(

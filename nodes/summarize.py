@@ -199,6 +199,5 @@ def _record(name: str, written: WrittenSummary) -> SummaryRecord:
 
 
 def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
-    """Return, for each part that is summarized separately, the indexes of its messages."""
     place = {message_id(message): index for index, message in enumerate(context.messages)}
     return tuple(frozenset(place[name] for name in part if name in place) for part in draft.get("sections", ()))

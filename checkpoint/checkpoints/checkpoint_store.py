@@ -351,7 +351,6 @@ def _references(row: CheckpointRow, writes: Sequence[Write]) -> references.Refer
 
 
 def _tuple(decoder: ValueDecoder, row: CheckpointRow, writes: Sequence[Write]) -> CheckpointTuple:
-    """Return a checkpoint with its pending writes in LangGraph's form."""
     thread_id, describe = decoder.thread.thread_id, decoder.thread.codec.describe
     name = describe(row.row)
     checkpoint = Checkpoint(

@@ -260,7 +260,6 @@ class Writer:
 
 
 def _store(transaction: Transaction, change: Change) -> None:
-    """Insert the rows that a job has added to a change."""
     thread, batch = change.thread, change.batch
     if batch.items:
         items.insert(transaction, batch.items)

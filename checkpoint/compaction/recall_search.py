@@ -172,7 +172,6 @@ def _with_neighbors(own: Mapping[int, float], originals: Sequence[int], distance
 
 
 def _best_of_each(number: int, values: Sequence[float]) -> list[float]:
-    """Return the largest of each `number` consecutive values."""
     best, width = list(values), 1
     while width < number:
         step = min(width, number - width)

@@ -114,7 +114,6 @@ def tokens(text: str) -> list[str]:
 
 @lru_cache(maxsize=32_768)
 def _terms_of(token: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the terms of one token (see `tokens`)."""
     if _IS_WIDE.match(token):
         return tuple(token[at : at + 2] for at in range(max(1, len(token) - 1)))
     whole = _whole(token)

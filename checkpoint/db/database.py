@@ -332,7 +332,6 @@ class Database:
             ) from error
 
     def _raise_told(self, error: Exception) -> NoReturn:
-        """Raise what an error of the database means to a caller."""
         cause = getattr(error, "orig", None)
         if isinstance(cause, CheckpointError):  # of an id, which SQLAlchemy has converted
             raise cause from None

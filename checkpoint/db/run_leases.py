@@ -219,7 +219,6 @@ class StoredRunLeases:
     def _keep_place(
         self, transaction: Transaction, lease: RunLease, place: str, known: sa.Row[Any] | None, now: float
     ) -> None:
-        """Take the place of the next run, or keep it."""
         new = self._mine(lease, now + PLACE_S)
         if known is None:
             insert_if_absent(transaction, tables.run_lease, {"name": place, **new})

@@ -77,7 +77,6 @@ def _codec(row: sa.Row[*tuple[Any, ...]], keys: Keyring | None) -> RowCodec:
 
 
 def _items(conn: sa.Connection, thread: int, codec: RowCodec) -> Iterator[dict[str, Any]]:
-    """Yield the new rows of a thread's messages and values."""
     where = {"key": thread}
     for seq, name, body in conn.execute(_MESSAGES, where):
         yield {"thread": thread, "seq": seq, "held": 1, "hashes": bytes(name), "body": bytes(body)}
@@ -130,7 +129,6 @@ def _add_references(conn: sa.Connection, thread: int, codec: RowCodec) -> None:
 
 
 def _references(encoded: Iterable[Any]) -> bytes:
-    """Return the column `refs` for the encoded values of a row."""
     runs: list[tuple[int, int]] = []
     values: set[int] = set()
     shared: set[int] = set()

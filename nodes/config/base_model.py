@@ -32,5 +32,4 @@ class Frozen(BaseModel):
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """Return a type, and its members if it is a union."""
     return (annotation, *get_args(annotation))

@@ -91,7 +91,6 @@ def _may_be_pinned(context: NodeContext, message: AnyMessage) -> bool:
 
 
 def _pinned(context: NodeContext) -> list[list[AnyMessage]]:
-    """Return the pinned messages, each with its tool block."""
     return [[context.messages[index] for index in unit] for unit in _selector(context).pinned_units]
 
 

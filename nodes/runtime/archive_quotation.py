@@ -122,7 +122,6 @@ def _first(direct: Sequence[SearchHit], found: Sequence[SearchHit]) -> list[Sear
 
 
 def _not_in(before: Sequence[AnyMessage], said: str) -> str:
-    """Return the words of a text that the messages before do not contain."""
     view = "\n".join(map(text_of, before)).casefold()
     return " ".join(word for word in tokens(said) if not all(term in view for term in terms(word)))
 

@@ -139,7 +139,6 @@ class _Returned(Generic[T]):
 
 
 def _advance(step: Effects[T], value: Any = None, error: Exception | None = None) -> Effect | _Returned[T]:
-    """Let a body go on to its next effect or to its end."""
     try:
         return step.send(value) if error is None else step.throw(error)
     except StopIteration as stop:

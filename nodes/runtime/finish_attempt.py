@@ -147,7 +147,6 @@ def _what_left(context: NodeContext, draft: Draft) -> Iterator[str]:
 
 
 def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None) -> None:
-    """Write an attempt's end to the current span and to the metrics."""
     verdict = {"verdict": known["verdict"]}
     annotate({f"compaction.{name}": known[name] for name in MEASURED if known[name] != ""})
     count_attempt({**verdict, "strategy": known["strategy"]})

@@ -45,7 +45,6 @@ def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, b
 
 
 def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Demand) -> Update:
-    """Return the update with the draft, completed by the choice."""
     ids = [message_id(message) for message in context.messages]
     draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
     draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}

@@ -131,7 +131,6 @@ def _line(refusal: Refusal, message: AnyMessage, name: str, limit: int) -> Human
 
 
 def _sentences(article: str, refusal: Refusal, handles: str, limit: int) -> str:
-    """Return what the model and the user are told about refused messages."""
     return (
         f"{article} {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in "
         f"the archive under {handles}. Send a shorter one."

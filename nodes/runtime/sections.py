@@ -74,7 +74,6 @@ def _excerpted(work: Work, written: WrittenSummary) -> WrittenSummary:
 
 
 def _excerpt(work: Work) -> Chunk:
-    """Return the beginnings of the first messages of a section."""
     counter, old = work.call.meter.counter, work.old()
     shown = {message_id(message): one_line(message.text, EXCERPT_CHARS) for message in old[:EXCERPT_MESSAGES]}
     text = clip(" ".join([EXCERPTS[work.call.settings.language], *filter(None, shown.values())]), EXCERPT_MOST)

@@ -178,7 +178,6 @@ class _Choice:
         return "".join(shown).strip()
 
     def _worth(self, piece: _Piece) -> float:
-        """Return what a piece adds to the view and to the chosen pieces."""
         new = fsum(kind_worth(name) for name in piece.names if name not in self._known)
         asked = _ASKED * len(piece.asked - self._asked)
         return (min(_MOST_WORTH, new) + asked) * self._shares[piece.message] ** _POWER

@@ -81,7 +81,6 @@ def _missing_identifiers(found: Sequence[SearchHit], query: str) -> list[str]:
 def _shown(
     found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: TokenCounter
 ) -> Iterator[tuple[str, str]]:
-    """Yield headline and text of each message that fits."""
     left, only_beginnings = max_tokens, not query.strip() and len(found) > 1
     sizes = [] if only_beginnings else [_size(one.message, max_tokens, counter) for one in found]
     for place, one in enumerate(found):
