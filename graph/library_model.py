@@ -85,7 +85,7 @@ def repeated(messages: Sequence[BaseMessage], hint: str = "") -> str:
 def is_lookup(messages: Sequence[BaseMessage]) -> bool:
     """Whether the newest user message asks for a pattern in backticks, or for the report of a ticket."""
     asked = next((message.text for message in reversed(messages) if is_real_user(message)), "")
-    return _QUOTED.occurs_in(asked) or "close the ticket" in asked.lower()
+    return _QUOTED.search(asked) is not None or "close the ticket" in asked.lower()
 
 
 def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:
