@@ -18,6 +18,7 @@ from langgraph_compaction.nodes.runtime.effects import arun
 from .bill import Bill
 from .build_dependencies import naming
 from .builder import Graph
+from .chart import Chart
 from .history import (
     Compaction,
     Diff,
@@ -35,6 +36,7 @@ from .history import (
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
 from .recall_tool import Where
+from .thread_report import ThreadReport, thread_chart, thread_report
 from .thread_state import change_async, change_sync, compacted, handed_over, records_of, run_sync
 from .undo import Undone, branched, redone_in, released, undone_in
 
@@ -87,6 +89,29 @@ class CompactionThread:
     async def abill(self) -> Bill:
         """`bill`, asynchronously."""
         return await arun(bill_of(self.graph, self._config))
+
+    def report(self) -> ThreadReport:
+        """Return the inspector's page about the thread, which a notebook shows; `.save(path)` writes it to a file.
+
+        Raise `SettingsError` without jinja2 (the extra `cli`).
+        """
+        return run_sync(self.graph, "areport", thread_report(self.graph, self._config))
+
+    async def areport(self) -> ThreadReport:
+        """`report`, asynchronously."""
+        return await arun(thread_report(self.graph, self._config))
+
+    def plot(self) -> Chart:
+        """Draw the size of each request in tokens, the compactions between them, and what fills the window now.
+
+        Raise `CompactionError` if no request is stored, as with a checkpointer of another package, and
+        `SettingsError` without matplotlib (the extra `lab`).
+        """
+        return run_sync(self.graph, "aplot", thread_chart(self.graph, self._config))
+
+    async def aplot(self) -> Chart:
+        """`plot`, asynchronously."""
+        return await arun(thread_chart(self.graph, self._config))
 
     def show(self, compaction_id: str) -> Compaction:
         """Return one attempt with its messages; raise `UnknownAttemptError` if the ledger does not have it."""

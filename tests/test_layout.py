@@ -242,11 +242,13 @@ def test_a_graph_needs_nothing_of_the_command_line() -> None:
 def test_a_chart_says_which_extra_it_needs() -> None:
     """The extra `lab` holds the command line and what draws charts."""
     draw = (
-        f"from pathlib import Path; from {PACKAGE}.graph.lab.evaluation.evaluation_chart import write_chart; "
-        "write_chart([], Path('x.svg'), 'title')"
+        f"from {PACKAGE}.graph.lab.evaluation.evaluation_chart import retention_chart; retention_chart([], 'title')"
     )
     refused = without(OF_LAB, draw)
     assert "a chart needs matplotlib: pip install '.[lab]' in the project's folder" in refused.stderr
+    played = "play(Recording(name='a', messages=()), window=9000)"
+    refused = without(["jinja2"], f"from {PACKAGE}.graph.lab import Recording, play; {played}.report()")
+    assert "a report needs jinja2: pip install '.[cli]' in the project's folder" in refused.stderr
     extras = PROJECT["project"]["optional-dependencies"]
     assert [re.split(r"[>\[]", name)[0] for name in extras["lab"]] == [PROJECT["project"]["name"], *OF_LAB]
     assert sorted(re.split(">", name)[0] for name in extras["cli"]) == sorted(OF_CLI)

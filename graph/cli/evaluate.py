@@ -17,9 +17,10 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.policies import PRESETS
 
+from ..chart import SUFFIXES
 from ..history import transcript_in
 from ..lab import Recording, compare, read_recordings
-from ..lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
+from ..lab.evaluation.evaluation_chart import courses_chart, retention_chart
 from ..lab.evaluation.online import BASELINES as ONLINE_BASELINES
 from ..lab.evaluation.policies import BASELINES, Policy, compacted
 from ..lab.evaluation.scores import SAID, measured
@@ -156,7 +157,7 @@ def evaluate(
         raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
     if online:
         with progress("runs", len(recordings) * (len(chosen) + len(ONLINE_BASELINES)) * len(windows)) as show:
-            rows = list(compare(recordings, chosen, windows, own=own, seen=show))
+            rows = compare(recordings, chosen, windows, own=own, seen=show).rows
     else:
         rows = _measure(_cut(recordings), chosen, own, budgets)
     if as_json:
@@ -164,8 +165,8 @@ def evaluate(
     else:
         _print(rows, online=online)
     if out is not None:
-        draw = write_courses if online else write_chart
-        draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+        draw = courses_chart if online else retention_chart
+        draw(rows, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers").save(out)
 
 
 def _split(option: str, values: str, read: Callable[[str], float]) -> list[float]:

@@ -1,6 +1,7 @@
 """Recorded conversations, and what policies make of them."""
 
-from .comparison import compare
+from .comparison import Comparison, compare
 from .recordings import Recording, RecordingError, read_recordings
+from .replay.recorded_run import play
 
-__all__ = ["Recording", "RecordingError", "compare", "read_recordings"]
+__all__ = ["Comparison", "Recording", "RecordingError", "compare", "play", "read_recordings"]

@@ -1,13 +1,9 @@
 """Charts of an evaluation: retention against the budget, or tokens and cost over the requests of a run."""
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langgraph_compaction.checkpoint.extras import how_to_install
-from langgraph_compaction.nodes import SettingsError
-
+from ...chart import Chart, empty_figure
 from ...window_text import window_label
 from .scores import SAID
 
@@ -19,14 +15,12 @@ DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
 """Figures of `scores.measured` that are drawn against the budget: the heading of each, by its key in a row."""
 COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far / whole cost without compaction"}
 """Figures of `online_scores.replayed` that are drawn over the requests of a run: heading by key in `course`."""
-SUFFIXES = (".svg", ".png", ".html")
 
 
-def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+def retention_chart(rows: Sequence[Mapping[str, Any]], title: str) -> Chart:
     """Draw the rows that `scores.measured` yields, with their confidence intervals: a line for each policy.
 
-    Where there is one budget, a dot stands for each policy. Raise `SettingsError` if matplotlib is missing or the
-    file cannot be written.
+    Where there is one budget, a dot stands for each policy. Raise `SettingsError` if matplotlib is missing.
     """
     figure, budgets = _figure(title), {row["budget"] for row in rows}
     for axes, (name, heading) in zip(figure.subplots(1, len(DRAWN)), DRAWN.items(), strict=True):
@@ -35,7 +29,7 @@ def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> No
         else:
             _draw_lines(axes, rows, name)
         axes.set_title(heading)
-    _write(figure, path)
+    return Chart(figure)
 
 
 def _draw_dots(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str) -> None:
@@ -59,10 +53,10 @@ def _draw_lines(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str) -> N
     axes.legend(fontsize=8)
 
 
-def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+def courses_chart(rows: Sequence[Mapping[str, Any]], title: str) -> Chart:
     """Draw the rows that `online_scores.replayed` yields: a line per policy and window, over the requests of a run.
 
-    Raise `SettingsError` if matplotlib is missing or the file cannot be written.
+    Raise `SettingsError` if matplotlib is missing.
     """
     figure, windows = _figure(title), {row["window"] for row in rows}
     for axes, (name, heading) in zip(figure.subplots(1, len(COURSES)), COURSES.items(), strict=True):
@@ -74,27 +68,11 @@ def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> 
         axes.set(title=heading, xlabel="requests of a run, %", xlim=(0, 100))
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=8)
-    _write(figure, path)
+    return Chart(figure)
 
 
 def _figure(title: str) -> "Figure":
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
-    except ImportError as error:
-        raise SettingsError(f"a chart needs matplotlib: {how_to_install('lab')}, or leave out --out") from error
-    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure = empty_figure(11, 5)
     figure.suptitle(title)
     figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)
     return figure
-
-
-def _write(figure: "Figure", path: Path) -> None:
-    try:
-        if path.suffix == ".html":
-            text = StringIO()
-            figure.savefig(text, format="svg", bbox_inches="tight")
-            path.write_text(f"<!doctype html><meta charset=utf-8>{text.getvalue()}", encoding="utf-8")
-        else:
-            figure.savefig(path, bbox_inches="tight")
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be written ({error.strerror})") from error

@@ -16,20 +16,21 @@ from langgraph.prebuilt import ToolNode
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_real_user
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.runtime.refusal import SYSTEM_REFUSED
 from langgraph_compaction.nodes.state import messages_in_view
 
+from ...build_dependencies import Extensions
 from ...builder import Graph, create_compacting_agent
 from ...history import transcript_in
+from ...thread import CompactionThread
 from ...window_text import part_of, tokens_or_share
 from ...window_usage import window_usage
 from ..recordings import Recording
 from .openai_json import to_openai
 from .recorded_model import Playback, RecordedModel, RecordingEndedError
 from .replay_report import Report
-from .user_parts import UserParts
 
 Observer = Callable[[dict[str, Any]], None]
 
@@ -44,12 +45,46 @@ class Options:
     The share is taken of the messages without the system prompt; system prompt and tool schemas are added to it.
     """
     settings: CompactionSettings = field(default_factory=CompactionSettings)
-    own: UserParts = field(default_factory=UserParts)
+    own: Extensions = field(default_factory=Extensions)
     summarizer: Any = "digest"
     bias: float = 1.0
     """Factor by which the usage that the replayed model reports exceeds our counts, as of a provider's tokenizer."""
     database: Database
     counter: TokenCounter
+    every_step: bool | None = None
+    """Whether a checkpoint is saved at every step, from which `inspect` reads the requests; `None`: in a lasting
+    database. One checkpoint a turn takes a third less time."""
+
+
+def play(
+    recording: Recording,
+    settings: CompactionSettings | None = None,
+    *,
+    window: float = 0.5,
+    database: str = "memory",
+    summarizer: Any = "digest",
+    extensions: Extensions | None = None,
+) -> CompactionThread:
+    """Play a recording through an agent whose model gives the recorded answers; return the agent's new thread.
+
+    `window` is a number of tokens (an int), or a share of the recording's own tokens (a float), to which its system
+    messages and tools are added. The thread is in `database`, given by its URL. Raise `SettingsError` for a window
+    without room for a message, and `CompactionError` if a request does not fit.
+    """
+    opened = Database.open(database)
+    opened.setup()
+    options = Options(
+        window=str(window),
+        settings=settings or CompactionSettings(),
+        own=extensions or Extensions(),
+        summarizer=summarizer,
+        database=opened,
+        counter=tiktoken_counter(),
+        every_step=True,
+    )
+    player = Player(recording, options)
+    player.play()
+    return CompactionThread(player.graph, player.config)
 
 
 def limit_of(window: str, *, fixed: int, rest: int) -> int:
@@ -158,12 +193,8 @@ class Player:
 
     @property
     def _durability(self) -> Literal["sync", "exit"]:
-        """LangGraph's `durability`: when checkpoints are saved.
-
-        In a lasting database a checkpoint is saved at every step, because `inspect` reads the requests from the
-        checkpoints. In a database in memory one checkpoint per turn is enough, and takes a third less time.
-        """
-        return "sync" if self.options.database.durable else "exit"
+        every = self.options.every_step
+        return "sync" if (self.options.database.durable if every is None else every) else "exit"
 
     def _received(self, messages: list[BaseMessage]) -> int:
         report = self.report

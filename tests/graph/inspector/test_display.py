@@ -1,14 +1,17 @@
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph import CompactionError, CompactionThread, SettingsError
 from langgraph_compaction.graph.history import diff
+from langgraph_compaction.graph.inspector.page import page
 from langgraph_compaction.graph.notebook_display import SHOWN
 from langgraph_compaction.nodes.runtime.window_usage import stored_usages
-from tests.graph.harness import CONFIG, values
+from tests.graph.harness import CONFIG, agent, full, values
 from tests.graph.inspector.conftest import HOSTILE, Told
 
 HARMLESS = {
@@ -65,6 +68,32 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
         assert f"{name} {was.get(name, 0):,} → {now[name]:,}</span>" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
     assert f"Undone: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).undo(force=True))
+
+
+def test_a_notebook_shows_the_report_in_a_frame(told: Told, tmp_path: Path) -> None:
+    """The inspector's page, whose scripts cannot reach the notebook; and the file has the same page."""
+    told.grow("b")
+    report = CompactionThread(told.graph, CONFIG).report()
+    assert tags(report._repr_html_()) <= {"iframe", "title", "sandbox", "srcdoc"}
+    frames: list[dict[str, str | None]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda _, attrs: frames.append(dict(attrs))  # of this parser alone
+    parser.feed(report._repr_html_())
+    assert frames[0]["sandbox"] == "allow-scripts"
+    report.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == frames[0]["srcdoc"] == page(report.data)
+    assert [one["row"] for one in report.data["attempts"]] == [one["row"] for one in told.report()["attempts"]]
+    with pytest.raises(SettingsError, match="cannot be written"):
+        report.save(tmp_path / "nowhere" / "page.html")
+
+
+def test_a_chart_needs_stored_requests() -> None:
+    """A checkpointer of another package has them, but ours reads only its own."""
+    graph = agent(checkpointer=InMemorySaver())
+    graph.invoke(full(), CONFIG)
+    assert len(CompactionThread(graph, CONFIG).report().data["attempts"]) == 1
+    with pytest.raises(CompactionError, match="SQLAlchemySaver"):
+        CompactionThread(graph, CONFIG).plot()
 
 
 @pytest.mark.parametrize("count", [1, SHOWN + 7])
