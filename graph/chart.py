@@ -1,9 +1,9 @@
 """A chart: a notebook shows it, and it can be saved. It needs matplotlib, which the extra `lab` installs."""
 
 from dataclasses import dataclass
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.nodes import SettingsError
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png", ".html")
-_DOTS = 144
-"""Dots of an inch in a notebook's picture, which is shown at half of it, so that it is sharp on every screen."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,13 @@ class Chart:
         except OSError as error:
             raise SettingsError(f"{target} cannot be written ({error.strerror})") from error
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
-        picture = BytesIO()
-        self.figure.savefig(picture, format="png", dpi=_DOTS)
-        return picture.getvalue(), {"width": round(self.figure.get_figwidth() * _DOTS / 2)}
+    def _repr_svg_(self) -> str:
+        from matplotlib import rc_context  # noqa: PLC0415 - only a chart needs it
+
+        picture = StringIO()
+        with rc_context({"svg.fonttype": "none"}):  # as text, a fifth of the size
+            self.figure.savefig(picture, format="svg")
+        return picture.getvalue()
 
 
 def empty_figure(width: float, height: float) -> "Figure":

@@ -91,7 +91,7 @@ def _data_of(graph: Graph, config: RunnableConfig) -> Effects[Report]:
 
 
 def _drawn(data: Report, usage: WindowUsage) -> Chart:
-    figure = empty_figure(8.3, 3.8)
+    figure = empty_figure(7.2, 3.8)
     requests, window = figure.subplots(2, 1, height_ratios=(5, 1))
     _draw_requests(requests, data)
     _draw_window(window, usage)
@@ -140,4 +140,4 @@ def _draw_window(axes: "Axes", usage: WindowUsage) -> None:
     axes.set(
         xlim=(0, usage.whole), yticks=[], title=f"The window now: {usage.tokens:,} tokens of at most {usage.limit:,}"
     )
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.5), ncols=5, frameon=False)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.5), ncols=4, frameon=False)

@@ -1,5 +1,6 @@
 """The README and the guides tell the truth: their code runs, their settings, commands and figures exist."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,16 @@ def test_the_tables_of_benchmarks_are_the_kept_results() -> None:
         assert "\n".join(rows) in PAGES["benchmarks.md"]
     assert "\n".join(peers()) in README
     assert f"Checked with {peer_versions()}" in README
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_says_what_to_install_and_holds_its_outputs(path: Path) -> None:
+    """Every cell was run, none failed, and what is stored is small enough to be looked at in a browser."""
+    stored = path.read_text(encoding="utf-8")
+    cells = json.loads(stored)["cells"]
+    assert "pip install '.[lab]'" in "".join(cells[0]["source"])
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in code)
+    kinds = {output["output_type"] for cell in code for output in cell["outputs"]}
+    assert kinds <= {"display_data", "execute_result", "stream"}
+    assert len(stored) < 300_000

@@ -13,12 +13,12 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 FIGURES: Mapping[str, tuple[str, str]] = {
-    "available": ("needed identifiers that stand in the request", "Greens"),
-    "calls": ("calls with all of their identifiers", "Greens"),
-    "cost": ("divided by that without compaction", "Oranges"),
-    "tokens_sent": ("divided by those without compaction", "Oranges"),
+    "available": ("of the needed identifiers", "Greens"),
+    "calls": ("with all of their identifiers", "Greens"),
+    "cost": ("without compaction: 100%", "Oranges"),
+    "tokens_sent": ("without compaction: 100%", "Oranges"),
     "prefix_reuse": ("tokens that a cache holds", "Greens"),
-    "over_window": ("requests over the window, or never sent", "Oranges"),
+    "over_window": ("requests, or never sent", "Oranges"),
 }
 """The figures that can be drawn, all of them shares: their headings and colors."""
 _TABLE = """\
@@ -47,12 +47,11 @@ def heat_map(rows: Rows, figures: Sequence[str]) -> Chart:
     windows = _windows(rows)
     shown = [window for window in windows if _differ(_column(rows, window), figures)] or windows
     lines = _lines(rows, shown)
-    width, height = max(4.6, 2.2 + 0.7 * len(shown)) * len(figures), 1.2 + 0.33 * len(lines)
-    figure = empty_figure(width, height)
+    figure = empty_figure(1.6 + max(1.8, 0.45 * len(shown)) * len(figures), 1.2 + 0.33 * len(lines))
     axes = figure.subplots(1, len(figures), sharey=True, squeeze=False)[0]
     for part, name in zip(axes, figures, strict=True):
         _draw(part, name, lines)
-        part.set_xticks(range(len(shown)), [window_label(window) for window in shown], fontsize=8)
+        part.set_xticks(range(len(shown)), [_tick(window) for window in shown], fontsize=8)
     if same := [window_label(window) for window in windows if window not in shown]:
         figure.supxlabel(f"the same for all in: {', '.join(same)}", fontsize=8)
     return Chart(figure)
@@ -69,12 +68,16 @@ def _draw(axes: Any, name: str, lines: Mapping[str, Rows]) -> None:
     heading, colors = FIGURES[name]
     values = [[row[name] for row in cells] for cells in lines.values()]
     axes.imshow(values, cmap=colors, aspect="auto", alpha=0.5)
-    axes.set_title(f"{name}\n{heading}", fontsize=9)
+    axes.set_title(f"{name}\n{heading}", fontsize=8)
     axes.set_xlabel("window", fontsize=8)
     axes.set_yticks(range(len(lines)), list(lines), fontsize=9)
     for line, held in enumerate(values):
         for column, value in enumerate(held):
-            axes.text(column, line, f"{value:.0%}", ha="center", va="center", fontsize=9)
+            axes.text(column, line, f"{value:.0%}", ha="center", va="center", fontsize=8)
+
+
+def _tick(window: float) -> str:
+    return window_label(window).removesuffix(" tokens")
 
 
 def _windows(rows: Rows) -> list[float]:

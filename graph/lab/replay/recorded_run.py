@@ -11,6 +11,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import END
 from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
@@ -84,6 +85,8 @@ def play(
     )
     player = Player(recording, options)
     player.play()
+    if player.graph.get_state(player.config).next:  # the recording ends with a message that nobody answered
+        player.graph.update_state(player.config, None, as_node=END)
     return CompactionThread(player.graph, player.config)
 
 
