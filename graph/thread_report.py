@@ -77,7 +77,7 @@ def thread_chart(graph: Graph, config: RunnableConfig) -> Effects[Chart]:
             "no request of this thread is stored: the graph's checkpointer has to be ours, such as SQLAlchemySaver()"
         )
     preview = yield from previewed_thread(graph, config, None, None)
-    return (yield from blocking(lambda: _drawn(data, preview.usages[0])))
+    return (yield from blocking(lambda: _chart(data, preview.usages[0])))
 
 
 def _data_of(graph: Graph, config: RunnableConfig) -> Effects[Report]:
@@ -90,7 +90,7 @@ def _data_of(graph: Graph, config: RunnableConfig) -> Effects[Report]:
     return (yield from blocking(lambda: report_of(read(ours, thread_of(config)), counter)))
 
 
-def _drawn(data: Report, usage: WindowUsage) -> Chart:
+def _chart(data: Report, usage: WindowUsage) -> Chart:
     figure = empty_figure(7.2, 3.8)
     requests, window = figure.subplots(2, 1, height_ratios=(5, 1))
     _draw_requests(requests, data)

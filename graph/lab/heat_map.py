@@ -23,8 +23,9 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 """The figures that can be drawn, all of them shares: their headings and colors."""
 _TABLE = """\
 <table style="border-collapse:collapse;font-family:system-ui,sans-serif">
-<caption style="text-align:left;padding:4px 0">available identifiers, and cost without compaction = 1.00; \
-{{ rows[0].runs }} runs, {{ rows[0].identifiers }} identifiers</caption>
+<caption style="text-align:left;padding:4px 0;white-space:nowrap">\
+available identifiers, and cost without compaction = 1.00; \
+runs: {{ rows[0].runs }}, identifiers: {{ rows[0].identifiers }}</caption>
 <thead><tr><td></td>{% for window in windows %}
 <th scope="col" style="text-align:center;padding:2px 10px">{{ label(window) }}</th>{% endfor %}</tr></thead>
 <tbody>{% for policy, cells in policies %}
