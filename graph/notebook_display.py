@@ -10,7 +10,7 @@ from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import joined_texts
 from langgraph_compaction.nodes.runtime.window_usage import WindowUsage
 
-from .inspector.page import COLORS, environment
+from .inspector.page import environment, window_bars
 
 SHOWN = 50
 """Largest number of messages that are shown of a list."""
@@ -40,8 +40,7 @@ def card(
             parts=[(name, len(held), [_row(one) for one in held[:SHOWN]]) for name, held in parts if held],
             summary=summary,
             shown=SHOWN,
-            usages=usages,
-            colors=COLORS,
+            bars=window_bars(usages),
         )
     )
 

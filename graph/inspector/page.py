@@ -1,12 +1,13 @@
 """Renders a report as one HTML file that needs no network: it contains data, style and script."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from langgraph_compaction.nodes.runtime.window_usage import LOOKS
+from langgraph_compaction.nodes.runtime.window_usage import LOOKS, WindowUsage, stored_usages
 
 from .report import Report
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-COLORS = {name: look.color for name, look in LOOKS.items()}
 _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
 
 
@@ -27,19 +27,38 @@ def page(report: Report, *, follow: str = "") -> str:
 
     style, script = asset("page.css"), "\n".join(map(asset, _SCRIPTS))
     allowed = {"default-src": "'none'", "style-src": _hash(style), "script-src": _hash(script)}
+    allowed |= {"style-src-attr": "'unsafe-inline'"}  # of the bars; no text of a conversation becomes HTML
     allowed |= {"base-uri": "'none'", "form-action": "'none'", "connect-src": "'self'" if follow else "'none'"}
     return (
         environment()
         .get_template("page.html.jinja")
         .render(
             report=report,
-            colors=COLORS,
+            data=data(report),
             follow=follow,
             style=Markup(style),  # noqa: S704 - a file of this package
             script=Markup(script),  # noqa: S704 - also a file of this package
             policy="; ".join(f"{name} {where}" for name, where in allowed.items()),
         )
     )
+
+
+def data(report: Report) -> dict[str, Any]:
+    """Return what the script of the page draws: the report, and by attempt the bars of its window as HTML."""
+    windows = {one["row"]["compaction_id"]: one["window"] for one in report["attempts"] if one["window"]}
+    return {**report, "bars": {name: window_bars(stored_usages(window)) for name, window in windows.items()}}
+
+
+def window_bars(usages: Sequence[WindowUsage]) -> str:
+    """Return HTML with a bar of each window on one scale, and the tokens of each part; empty without windows."""
+    from markupsafe import Markup  # noqa: PLC0415 - as above
+
+    if not usages:
+        return ""
+    colors = {name: look.color for name, look in LOOKS.items() if any(name in usage.parts for usage in usages)}
+    most = max(usage.whole for usage in usages)
+    bars = environment().get_template("bars.html.jinja").render(usages=usages, most=most, colors=colors)
+    return Markup(bars)  # noqa: S704 - numbers and names of this package
 
 
 def _hash(text: str) -> str:

@@ -109,24 +109,11 @@ function beside(attempt) {
   return parts.length ? make("div", { class: "beside" }, ...parts) : null;
 }
 
-const COLORS = Object.fromEntries(JSON.parse(document.body.dataset.colors));
-/** What filled the window before and after a compaction: a bar for each, and their legend. */
-function bars(usages) {
-  const names = Object.keys(COLORS).filter((name) => usages.some((usage) => usage.parts[name]));
-  const whole = Math.max(...usages.map(({ parts }) => Object.values(parts).reduce((sum, tokens) => sum + tokens, 0)));
-  const drawn = usages.map(({ parts }) => {
-    const svg = draw("svg", { class: "window", viewBox: `0 0 ${whole} 1`, preserveAspectRatio: "none", "aria-hidden": "true" });
-    let x = 0;
-    for (const name of names) {
-      svg.append(draw("rect", { x, width: parts[name] ?? 0, height: 1, fill: COLORS[name] }));
-      x += parts[name] ?? 0;
-    }
-    return svg;
-  });
-  const lines = names.map((name) => make("li", {},
-    draw("svg", { viewBox: "0 0 1 1", "aria-hidden": "true" }, draw("rect", { width: 1, height: 1, fill: COLORS[name] })),
-    `${name} ${usages.map(({ parts }) => number(parts[name] ?? 0)).join(" → ")}`));
-  return make("div", {}, ...drawn, make("ul", { class: "legend", "aria-label": "What filled the window, in tokens" }, ...lines));
+/** What filled the window before and after a compaction: HTML of this package, without words of a conversation. */
+function bars(attempt) {
+  const box = make("div", { class: "bars", role: "group", "aria-label": "What filled the window, in tokens" });
+  box.innerHTML = state.data.bars[attempt.row.compaction_id];
+  return box;
 }
 
 function what(attempt) {
@@ -146,7 +133,7 @@ function what(attempt) {
       ["took", row.duration_s === null ? "" : `${row.duration_s.toFixed(2)} s`],
       ["began (UTC)", moment(row.started_at)], ["id", row.compaction_id],
     ])),
-    attempt.window.length ? bars(attempt.window) : null,
+    attempt.window.length ? bars(attempt) : null,
     beside(attempt),
   ];
   if (attempt.left.length) parts.push(folded(`What left: ${plural(attempt.left.length, "message")}`,

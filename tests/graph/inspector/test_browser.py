@@ -80,12 +80,14 @@ def test_compactions_that_thrash_are_warned_of(seen: Page, every: Told, tmp_path
 def test_bars_show_what_filled_the_window(seen: Page, every: Told) -> None:
     """One before a commit and one after it, of the same width, with all parts in one order; none of a failure."""
     seen.click(".mark.failed")
-    assert seen.run("document.querySelectorAll('#what .window').length") == 0
+    assert seen.run("document.querySelectorAll('#what .bars').length") == 0
     seen.click("#list tbody tr:nth-child(3) td:last-child")
-    widths = seen.run("[...document.querySelectorAll('#what .window')].map(one => one.getBoundingClientRect().width)")
+    widths = seen.run(
+        "[...document.querySelectorAll('#what .bars > div[style]')].map(one => one.getBoundingClientRect().width)"
+    )
     assert len(widths) == 2
     assert widths[0] == widths[1] > 100
-    legend = "[...document.querySelectorAll('#what .window ~ .legend li')].map(one => one.textContent)"
+    legend = "document.querySelector('#what .bars').innerText.trim().split(/\\s*■ /).slice(1)"
     before, after = (usage["parts"] for usage in every.report()["attempts"][2]["window"])
     names = [name for name in LOOKS if name in {**before, **after}]
     assert seen.run(legend) == [f"{name} {before.get(name, 0):,} → {after.get(name, 0):,}" for name in names]

@@ -65,7 +65,7 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     was, now = (usage.parts for usage in stored_usages(done.window))
     assert text.count("display:flex;height:14px") == 2, "a bar before and one after"
     for name in ("user", "summary", "free"):
-        assert f"{name} {was.get(name, 0):,} → {now[name]:,}</span>" in text
+        assert f"{name} {was.get(name, 0):,} → {now[name]:,}" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
     assert f"Undone: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).undo(force=True))
 

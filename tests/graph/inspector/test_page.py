@@ -49,6 +49,7 @@ def test_a_page_holds_everything_and_asks_for_nothing(every: Told) -> None:
         "default-src": "'none'",
         "style-src": hashed(*style),
         "script-src": hashed(*script),
+        "style-src-attr": "'unsafe-inline'",
         "base-uri": "'none'",
         "form-action": "'none'",
         "connect-src": "'none'",
