@@ -9,12 +9,11 @@ from rich.filesize import decimal
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
 from ..inspector.page import page
-from ..inspector.report import Report, report_of
+from ..inspector.report import read_report
 from ..inspector.serving import HOST, Server
-from ..inspector.thread_data import read, stamp
+from ..inspector.thread_data import stamp
 from .options import Db, Thread, is_compaction, open_existing
 from .output import print_json, print_line
 
@@ -41,7 +40,7 @@ def inspect_thread(
     """
     with open_existing(db, thread) as saver:
         if as_json:
-            print_json([_report(saver, thread)])
+            print_json([read_report(saver, thread)])
         elif serve:
             _serve(saver, thread, port)
         else:
@@ -53,15 +52,9 @@ def file_name(thread: str) -> str:
     return f"{_UNSAFE.sub('_', thread).lstrip('.')[:100] or 'thread'}.html"
 
 
-def _report(saver: SQLAlchemySaver, thread: str) -> Report:
-    # before the data: if the thread changes in between, the next poll sees another stamp and loads the data again
-    known = stamp(saver, thread)
-    return report_of(read(saver, thread), tiktoken_counter(), stamp=known)
-
-
 def write_report(saver: SQLAlchemySaver, thread: str, out: Path) -> str:
     """Write the report of a thread to a file; return a line with its path, or raise `SettingsError`."""
-    report = _report(saver, thread)
+    report = read_report(saver, thread)
     text = page(report)
     try:
         out.write_text(text, encoding="utf-8")
@@ -77,7 +70,7 @@ def write_report(saver: SQLAlchemySaver, thread: str, out: Path) -> str:
 
 def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
     try:
-        serving = Server(lambda: _report(saver, thread), lambda: stamp(saver, thread), port)
+        serving = Server(lambda: read_report(saver, thread), lambda: stamp(saver, thread), port)
     except OSError as error:
         raise SettingsError(f"port {port} cannot be used: {error.strerror}; choose another by --port") from error
     with serving:

@@ -1,13 +1,14 @@
 """The report of a thread as plain data, for the page and for `--json`. Sizes are tokens."""
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.original_conversation import summarized_by
@@ -18,12 +19,15 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
 )
+from langgraph_compaction.checkpoint.usage import FREE, Usage
+from langgraph_compaction.nodes.config.prices import usage_of
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of
+from langgraph_compaction.nodes.conversation.request import render
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of, tiktoken_counter
 from langgraph_compaction.nodes.selection.breaker import suspension_reason
 
 from ..bill import Bill
-from .thread_data import CheckpointData, ThreadData
+from .thread_data import CheckpointData, Numbers, Saver, ThreadData, read, stamp
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
 """Verdicts of attempts that changed nothing and yet are no failures; the report shows them as "put off"."""
@@ -49,6 +53,17 @@ class Request(TypedDict):
     For requests before the first attempt, it is the size that the first attempt recorded; `None` without attempts.
     """
     limit: int | None
+    sent: Runs
+    """The messages that the model was sent, by their numbers in `Report.messages`, without prompt and tools."""
+    fixed: int
+    """Tokens of system prompt and tools, which the thread does not hold, as they were counted."""
+    answer: int | None
+    """Number of the answer's message; `None` if the call failed."""
+    cached: int
+    """Tokens of the request that the provider read from its cache; 0 if it reported none."""
+    cache_write: int
+    output: int
+    """Tokens of the answer as the provider reported them, with the reasoning; 0 if it reported none."""
 
 
 class Shown(TypedDict):
@@ -59,6 +74,8 @@ class Shown(TypedDict):
     role: str
     name: str
     text: str
+    calls: list[tuple[str, str]]
+    """The name and the arguments of each tool call, as indented JSON; malformed arguments as they are."""
     tokens: int
     summary: bool
     pinned: bool
@@ -130,19 +147,27 @@ class _Ruler:
         return sum(self.upto[start + length] - self.upto[start] for start, length in runs)
 
 
-def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Report:
+def read_report(saver: Saver, thread_id: str) -> Report:
+    """Read a thread and return its report; without requests and attempts if the thread does not exist."""
+    # before the data: if the thread changes in between, the next poll sees another stamp and loads the data again
+    known = stamp(saver, thread_id)
+    return report_of(read(saver, thread_id), tiktoken_counter(), known=known)
+
+
+def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Report:
     """Return the report of a thread."""
     shown = {seq: _shown(message, counter) for seq, message in data.messages.items()}
-    ruler = _Ruler.of(shown)
-    requests, answered = _requests(data, ruler)
+    numbers = Numbers(data.messages)
+    requests, answered = _requests(data, _Ruler.of(shown), numbers)
+    shown |= {seq: _shown(message, counter) for seq, message in numbers.messages.items() if seq not in shown}
     attempts = [_attempt(data, row, requests, answered) for row in data.attempts]
     return Report(
-        version=1,
+        version=2,
         thread=data.thread_id,
-        stamp=stamp,
+        stamp=known,
         counter=counter.name,
         counters=sorted({row.counter for row in data.attempts} - {""}),
-        tokens=ruler.tokens(data.line[-1].messages) if data.line else 0,
+        tokens=sum(shown[seq]["tokens"] for seq in data.in_view),
         held=bool(data.line and data.line[-1].compaction.get("held")),
         bill=asdict(Bill.of({"compaction": data.line[-1].compaction if data.line else {}}, data.attempts)),
         requests=requests,
@@ -156,25 +181,41 @@ def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Re
 
 def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
     media = len(media_of(message))
+    calls = [*_calls(message)]
+    texts = texts_of(message)[: -len(calls) or None]
     return Shown(
         id=message.id or "",
         handle=handle(message),
         role=message.type,
         name=message.name or "",
-        text="\n".join([*texts_of(message), *([f"[images, audio or files: {media}]"] if media else [])]),
+        text="\n".join([*texts, *([f"[images, audio or files: {media}]"] if media else [])]),
+        calls=calls,
         tokens=counter.message(message),
         summary=is_summary(message),
         pinned=is_pinned(message),
     )
 
 
-def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
+def _calls(message: BaseMessage) -> Iterator[tuple[str, str]]:
+    if isinstance(message, AIMessage):
+        for call in message.tool_calls:
+            yield call["name"], json.dumps(call["args"], ensure_ascii=False, indent=2, default=str)
+        for broken in message.invalid_tool_calls:
+            yield broken["name"] or "", broken["args"] or ""
+
+
+def _requests(data: ThreadData, ruler: _Ruler, numbers: Numbers) -> tuple[list[Request], dict[str, int]]:
     """Return the requests of the newest branch, and by checkpoint id the number of requests sent up to a checkpoint.
 
     A request consists of the messages before an answer of the model, or of all messages in the state when a call of
     the model failed.
     """
     found: list[Request] = []
+
+    def sent(checkpoint: CheckpointData, answer: int | None = None) -> Runs:
+        held = [numbers.messages[seq] for seq in expand(checkpoint.messages) if seq != answer]
+        return numbers.runs(render(cast("list[AnyMessage]", held)))
+
     answered: dict[str, int] = {}
     seen: set[int] = set()
     turn, fixed = 0, 0
@@ -187,13 +228,12 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
         last = sum(checkpoint.messages[-1]) - 1 if checkpoint.messages else None
         answer = None if last is None else _answer(data.messages[last])
         if checkpoint.source == "loop" and answer is not None and last is not None and last not in seen:
-            real = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
             counted = fixed + ruler.tokens(checkpoint.messages) - ruler.tokens(((last, 1),))
-            found.append(sizes.request(checkpoint, turn, tokens=real or counted, real=bool(real)))
+            call = _Call(sent(checkpoint, last), fixed, counted, last, usage_of(answer.usage_metadata, (), {}))
+            found.append(sizes.request(checkpoint, turn, call))
         if checkpoint.failed:
-            found.append(
-                sizes.request(checkpoint, turn, tokens=fixed + ruler.tokens(checkpoint.messages), answered=False)
-            )
+            counted = fixed + ruler.tokens(checkpoint.messages)
+            found.append(sizes.request(checkpoint, turn, _Call(sent(checkpoint), fixed, counted)))
         if last is not None:
             seen.add(last)
         answered[checkpoint.id] = len(found)
@@ -203,6 +243,14 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
 def _answer(message: BaseMessage) -> AIMessage | None:
     """Return the message if it is an answer of the model; `None` also if this package answered a refused input."""
     return message if isinstance(message, AIMessage) and not answers_for_model(message) else None
+
+
+class _Call(NamedTuple):
+    sent: Runs
+    fixed: int
+    counted: int
+    answer: int | None = None
+    usage: Usage = FREE
 
 
 @dataclass(frozen=True)
@@ -217,17 +265,21 @@ class _Sizes:
             (sizes for checkpoint in line if (sizes := cls(None, None).after(checkpoint)).trigger), cls(None, None)
         )
 
-    def request(
-        self, checkpoint: CheckpointData, turn: int, *, tokens: int, real: bool = False, answered: bool = True
-    ) -> Request:
+    def request(self, checkpoint: CheckpointData, turn: int, call: "_Call") -> Request:
         return Request(
             turn=max(1, turn),
             at=checkpoint.written_at,
-            answered=answered,
-            tokens=tokens,
-            real=real,
+            answered=call.answer is not None,
+            tokens=call.usage.input_tokens or call.counted,
+            real=bool(call.usage.input_tokens),
             trigger=self.trigger,
             limit=self.limit,
+            sent=call.sent,
+            fixed=call.fixed,
+            answer=call.answer,
+            cached=call.usage.cache_read_tokens,
+            cache_write=call.usage.cache_write_tokens,
+            output=call.usage.output_tokens,
         )
 
     def after(self, checkpoint: CheckpointData) -> "_Sizes":

@@ -1,6 +1,6 @@
 """Reads a thread from SQL in one transaction: its checkpoints, its compactions, and each message once."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.checkpoint.serde.types import ERROR
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import (
     CheckpointRow,
     all_of,
@@ -127,7 +127,11 @@ class ThreadData:
         return [self.messages[seq] for seq in seqs]
 
 
-def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
+Saver = SQLAlchemySaver | AsyncSQLAlchemySaver
+"""Either saver of this package; both are read synchronously."""
+
+
+def read(saver: Saver, thread_id: str) -> ThreadData:
     """Read a thread; return data without checkpoints if the thread does not exist.
 
     Raise `RowError`, naming the row, if a row is missing or damaged. Only the channels `messages`, `compaction` and
@@ -148,21 +152,26 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         snapshots, archived = snapshots_of(transaction, thread), archived_of(transaction, thread)
         reading.get(covering(said.values()))
         beside = [*snapshots.values(), *archived.values()]
-        shown = _Shown(saver.store.get_many(transaction, thread, beside, reading.messages))
+        numbers = Numbers(saver.store.get_many(transaction, thread, beside, reading.messages))
+        as_stored = not any(map(holds_compaction, cast("Iterable[AnyMessage]", numbers.messages.values())))
+
+        def viewed(runs: Runs, view: View | None, pins: Collection[str]) -> Runs:
+            return _in_view(numbers, runs, view, pins, as_stored=as_stored)
+
         return ThreadData(
             thread_id=thread_id,
-            checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key], shown) for one in stored],
+            checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key], viewed) for one in stored],
             attempts=rows(transaction, thread, None),
             snapshots=snapshots,
             archived=archived,
             parents=parents(transaction, thread),
-            messages=shown.messages,
+            messages=numbers.messages,
         )
 
     return saver.database.run_read(work)
 
 
-def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
+def stamp(saver: Saver, thread_id: str) -> str:
     """Return, by one cheap query, a text that changes whenever a checkpoint or a ledger row is written."""
     ledger, thread = tables.ledger.c, tables.thread.c
     own = ledger.thread == thread.id
@@ -180,31 +189,35 @@ def _is_models_error(write: Write) -> bool:
     return write.channel == ERROR and write.path == _MODEL
 
 
-class _Shown:
-    """The messages of a thread by number: the stored ones, and the forms in which views show others."""
+class Numbers:
+    """The messages of a thread by number: the stored ones, and the forms in which views and requests show others."""
 
     def __init__(self, messages: Mapping[int, BaseMessage]) -> None:
         self.messages = dict(messages)
-        self._numbers: dict[str, int] = {}
-        self._is_read_whole = not any(map(holds_compaction, cast("Iterable[AnyMessage]", self.messages.values())))
+        self._stored = {id(message): seq for seq, message in self.messages.items()}
+        self._forms: dict[str, int] = {}
 
-    def runs(self, said: Runs, view: View | None, pins: Collection[str]) -> Runs:
-        """Return the numbers of the messages that the model sees of a conversation."""
-        if not view and self._is_read_whole:
-            return said
-        numbers = {id(self.messages[seq]): seq for seq in expand(said)}
-        conversation = cast("list[AnyMessage]", [self.messages[seq] for seq in expand(said)])
+    def runs(self, messages: Iterable[AnyMessage]) -> Runs:
+        """Return the numbers of messages; one that is none of the stored objects gets a number of its own."""
         return runs_of(
-            numbers[id(message)] if id(message) in numbers else self._of_form(message)
-            for message in seen(conversation, view, pins)
+            found if (found := self._stored.get(id(message))) is not None else self._of_form(message)
+            for message in messages
         )
 
     def _of_form(self, message: AnyMessage) -> int:
         name = fingerprint(message)
-        if name not in self._numbers:
-            self._numbers[name] = max(self.messages, default=-1) + 1
-            self.messages[self._numbers[name]] = message
-        return self._numbers[name]
+        if name not in self._forms:
+            self._forms[name] = max(self.messages, default=-1) + 1
+            self.messages[self._forms[name]] = message
+        return self._forms[name]
+
+
+def _in_view(numbers: Numbers, said: Runs, view: View | None, pins: Collection[str], *, as_stored: bool) -> Runs:
+    """Return the numbers of the messages that the model sees of a conversation."""
+    if not view and as_stored:
+        return said
+    conversation = cast("list[AnyMessage]", [numbers.messages[seq] for seq in expand(said)])
+    return numbers.runs(seen(conversation, view, pins))
 
 
 def _said(reading: ValueDecoder, one: CheckpointRow) -> Runs:
@@ -214,7 +227,11 @@ def _said(reading: ValueDecoder, one: CheckpointRow) -> Runs:
 
 
 def _checkpoint(
-    reading: ValueDecoder, one: CheckpointRow, said: Runs, errors: Sequence[Write], shown: _Shown
+    reading: ValueDecoder,
+    one: CheckpointRow,
+    said: Runs,
+    errors: Sequence[Write],
+    viewed: Callable[[Runs, View | None, Collection[str]], Runs],
 ) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
@@ -229,9 +246,7 @@ def _checkpoint(
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
-        messages=shown.runs(
-            said, read_view(built("compaction_view") or None), pinned_ids({"compaction": compaction})
-        ),
+        messages=viewed(said, read_view(built("compaction_view") or None), pinned_ids({"compaction": compaction})),
         compaction=compaction,
         failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

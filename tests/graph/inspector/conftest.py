@@ -31,7 +31,7 @@ class Told:
 
     def report(self) -> Report:
         """Return the report of the thread."""
-        return report_of(read(self.saver, THREAD), WORDS, stamp=stamp(self.saver, THREAD))
+        return report_of(read(self.saver, THREAD), WORDS, known=stamp(self.saver, THREAD))
 
     def say(self, text: str, name: str | None = None) -> Any:
         """Run another turn."""

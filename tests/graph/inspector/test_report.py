@@ -1,11 +1,12 @@
 from dataclasses import asdict
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import read, stamp
+from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
 from tests.graph.inspector.conftest import Told
 
@@ -62,6 +63,25 @@ def test_the_transcript_is_the_conversation(every: Told) -> None:
     assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
 
 
+def test_a_request_is_what_the_model_was_sent(told: Told) -> None:
+    """Before and after a compaction, also where a message or a call without a result is sent in another form."""
+    model = ScriptedModel(replies=[usage(AIMessage("answered"), 100, 7)])
+    made = agent(model, checkpointer=told.saver)
+    config = {"configurable": {"thread_id": "asked"}}
+    broken = [HumanMessage(" "), calls(("look", {"at": {"deep": "<b>"}})), HumanMessage("and now?")]
+    for given in (full()["messages"], broken, full("later")["messages"]):
+        made.invoke({"messages": given}, config)
+    report = report_of(read(told.saver, "asked"), WORDS)
+    shown = [[report["messages"][seq] for seq in _expanded(request["sent"])] for request in report["requests"]]
+    assert [[one["text"] for one in sent] for sent in shown] == [
+        [message.text for message in received] for received in model.received
+    ]
+    assert any(one["calls"] == [("look", '{\n  "at": {\n    "deep": "<b>"\n  }\n}')] for one in shown[1])
+    assert [request["output"] for request in report["requests"]] == [7, 7, 7]
+    answers = [report["messages"][request["answer"] or -1]["text"] for request in report["requests"]]
+    assert answers == ["answered"] * 3
+
+
 def test_what_was_shortened_has_both_forms(told: Told) -> None:
     """The original from the archive, and what the view holds in its place."""
     made = agent(checkpointer=told.saver, tool_result_threshold=100, context_window=1_000)
@@ -112,7 +132,7 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         saver.setup()
         agent(checkpointer=saver).invoke(full(), CONFIG)
         before = stamp(saver, THREAD)
-        report = report_of(read(saver, THREAD), WORDS, stamp=before)
+        report = report_of(read(saver, THREAD), WORDS, known=before)
         assert (len(report["requests"]), report["attempts"][0]["kind"]) == (1, "committed")
         agent(checkpointer=saver).invoke(full(), CONFIG)
         assert stamp(saver, THREAD) != before
