@@ -8,7 +8,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, copy_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
-from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes import CompactionError, CompactionSettings
+from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.view import read_view
+
+from .pins import check_room, pinning
 
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
 """Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""
@@ -33,6 +38,19 @@ def at_rest(found: CheckpointTuple) -> CheckpointTuple:
             "this thread has work to go on with: resume it first, with the graph that it belongs to"
         )
     return found
+
+
+def pin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) -> None:
+    """Pin a message of a thread on which no run works; raise `SettingsError` as `CompactionThread.pin` does."""
+    found = at_rest(newest(saver, thread))
+    stored: Mapping[str, Any] = found.checkpoint["channel_values"]
+    channel: dict[str, Any] = stored["compaction"]
+    values = {**stored, "compaction_view": read_view(stored.get("compaction_view"))}
+    update, messages = pinning(values, message_id)
+    meter = meter_of_thread(channel, tiktoken_counter(), (channel.get("usage") or {}).get("fixed", 0))
+    if (limit := (channel.get("sizes") or {}).get("limit")) is not None:
+        check_room(messages, update["compaction"]["pins"], CompactionSettings(), meter, limit)
+    rewrite(saver, found, {**update, "compaction": {**channel, **update["compaction"]}})
 
 
 def rewrite(saver: BaseCheckpointSaver[Any], found: CheckpointTuple, changes: Mapping[str, Any]) -> RunnableConfig:

@@ -9,11 +9,11 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.item_types import without_pin_mark
 from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinned, marks
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
-from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.conversation.view import (
     NO_VIEW,
@@ -52,22 +52,29 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
-    said, view, known = conversation(state.values), state.values.get("compaction_view"), pinned_ids(state.values)
+    update, messages = pinning(state.values, name, new)
+    dependencies = yield from settled(graph, config)
+    compaction = state.values.get("compaction") or {}
+    yield from blocking(lambda: _check_room_of(dependencies, compaction, messages, [*pinned_ids(state.values), name]))
+    yield from written(graph, config, update)
+    return name
+
+
+def pinning(
+    values: Mapping[str, Any], name: str, new: AnyMessage | None = None
+) -> tuple[dict[str, Any], list[AnyMessage]]:
+    """Return the update by which a thread pins a message, which may be new, and what the model sees then.
+
+    Raise `SettingsError` if the thread does not hold the message.
+    """
+    said, view, known = conversation(values), values.get("compaction_view"), pinned_ids(values)
     if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     had = seen(said, view, known)
     view = with_pins(said, shown_again(said, view, [name]), had, [*known, name])
     messages = [*seen(said, view, [*known, name]), *([new] if new else [])]
-    dependencies = yield from settled(graph, config)
-    compaction = state.values.get("compaction") or {}
-    yield from blocking(lambda: _check_room(dependencies, compaction, messages, frozenset({*known, name})))
-    update: dict[str, Any]
-    if new is None:
-        update = {"compaction": {"pins": [*dict.fromkeys([*known, name])]}, "compaction_view": view}
-    else:
-        update = {"messages": [new], "compaction_view": view}
-    yield from written(graph, config, update)
-    return name
+    pins: dict[str, Any] = {"compaction": {"pins": [*dict.fromkeys([*known, name])]}}
+    return {**(pins if new is None else {"messages": [new]}), "compaction_view": view}, messages
 
 
 def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[None]:
@@ -139,18 +146,24 @@ def _message(text: str) -> HumanMessage:
     return HumanMessage(text, id=str(uuid4()), additional_kwargs={MARK: {"pinned": True, "is_meta": True}})
 
 
-def _check_room(
-    dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
+def _check_room_of(
+    dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], pins: list[str]
 ) -> None:
-    """Raise `SettingsError` if pins, with the texts in `<Pin>` tags, would hold more of the room than they may."""
     counter = dependencies.counter_for(dependencies.facts.name)
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
-    selector = Selector.of(messages, dependencies.settings, meter, known)
     sizes = dependencies.sizes(compaction)
     if sizes is not None:  # else each call chooses the model, and so the window
-        system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
-        room = sizes.limit - meter.scaled(meter.overhead + system)
-        texts = dict.fromkeys(text for message in messages for text in pins_in(message))
-        held = selector.pinned_tokens + meter.scaled(sum(map(counter.text, texts)))
-        if held > (most := most_pinned(room)):
-            raise SettingsError(f"pins would hold {held} tokens, and may hold {most} of a room of {room}: pin less")
+        check_room(messages, pins, dependencies.settings, meter, sizes.limit)
+
+
+def check_room(
+    messages: list[AnyMessage], pins: list[str], settings: CompactionSettings, meter: Meter, limit: int
+) -> None:
+    """Raise `SettingsError` if pins, with the texts in `<Pin>` tags, would hold more of the room than they may."""
+    selector = Selector.of(messages, settings, meter, frozenset(pins))
+    system = total(meter.counter, [message for message in messages if isinstance(message, SystemMessage)])
+    room = limit - meter.scaled(meter.overhead + system)
+    texts = dict.fromkeys(text for message in messages for text in pins_in(message))
+    held = selector.pinned_tokens + meter.scaled(sum(map(meter.counter.text, texts)))
+    if held > (most := most_pinned(room)):
+        raise SettingsError(f"pins would hold {held} tokens, and may hold {most} of a room of {room}: pin less")

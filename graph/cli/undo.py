@@ -68,11 +68,11 @@ def undo(
     else:
         with _idle(db, thread, wait) as saver:
             if redo:
-                told, sentence = _redo(saver, thread)
+                told, sentence = redo_thread(saver, thread)
             elif release:
-                told, sentence = _release(saver, thread)
+                told, sentence = release_thread(saver, thread)
             else:
-                told, sentence = _undo(saver, thread, compaction, force=force)
+                told, sentence = undo_thread(saver, thread, compaction, force=force)
     tell(told, sentence, as_json=as_json)
 
 
@@ -85,7 +85,10 @@ def _idle(db: str, thread: str, wait: float) -> Generator[SQLAlchemySaver]:
             yield saver
 
 
-def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force: bool) -> tuple[dict[str, Any], str]:
+def undo_thread(
+    saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force: bool
+) -> tuple[dict[str, Any], str]:
+    """Undo a compaction of a thread on which no run works; return what was done as data and as a sentence."""
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
@@ -111,7 +114,8 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
     return {**told, "tokens_about": tokens, "trigger": sizes.get("trigger"), "limit": limit}, sentence
 
 
-def _redo(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
+def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
+    """Bring back what the last undo has undone, likewise."""
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
@@ -138,7 +142,8 @@ def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: 
     return tokens
 
 
-def _release(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
+def release_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
+    """Allow automatic compactions again, likewise."""
     found = at_rest(newest(saver, thread))
     channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
     rewrite(saver, found, {"compaction": {**channel, "held": False}})
