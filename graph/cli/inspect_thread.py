@@ -1,27 +1,35 @@
 """`inspect`: a report of one thread, as an HTML file, as JSON, or served while the thread goes on."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.patterns import Pattern
-from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes import CompactionError, SettingsError, ThreadBusyError
 
+from ..exclusive_runs import stored_turn
 from ..inspector.page import page
 from ..inspector.report import read_report
-from ..inspector.serving import HOST, Server
+from ..inspector.serving import HOST, Edit, Server
 from ..inspector.thread_data import stamp
-from .options import Db, Thread, is_compaction, open_existing
+from ..offline_edit import pin_stored
+from .options import Db, is_compaction, open_existing
 from .output import print_json, print_line
+from .threads import threads
+from .undo import redo_thread, release_thread, undo_thread
 
 _UNSAFE = Pattern(r"[^0-9A-Za-z_.-]+")
 
 
 def inspect_thread(
-    thread: Thread,
+    thread: Annotated[
+        str | None,
+        typer.Argument(metavar="[THREAD]", help="The id of the thread. Without it, the threads are listed."),
+    ] = None,
     *,
     db: Db,
     out: Annotated[Path | None, typer.Option(help="The file to write. Default: THREAD.html.")] = None,
@@ -36,8 +44,13 @@ def inspect_thread(
 ) -> None:
     """Write an HTML report of a thread: request sizes, compactions and all messages.
 
-    The report is one file that needs no network. The thread is not changed.
+    The report is one file that needs no network. Nothing changes the thread but the buttons of a page of --serve.
     """
+    if thread is None:
+        if serve or out is not None:
+            raise SettingsError("name the thread of the report: `threads` lists them")
+        threads(db=db, as_json=as_json)
+        return
     with open_existing(db, thread) as saver:
         if as_json:
             print_json([read_report(saver, thread)])
@@ -68,9 +81,42 @@ def write_report(saver: SQLAlchemySaver, thread: str, out: Path) -> str:
     return f"{out}, {decimal(out.stat().st_size)} (requests: {len(report['requests'])}, compactions: {compactions})"
 
 
+def edits_of(saver: SQLAlchemySaver, thread: str) -> dict[str, Edit]:
+    """Return what the page may change: the thread, while no run works on it."""
+    leases = CompactionRecords(saver.database).run_leases
+
+    def alone(change: Edit) -> Edit:
+        def edit(given: Mapping[str, Any]) -> str:
+            try:
+                with stored_turn(leases, thread, 0, "--serve"):
+                    return change(given)
+            except ThreadBusyError as error:
+                raise CompactionError(
+                    "a run works on this thread: nothing was changed, try it when it is over"
+                ) from error
+
+        return edit
+
+    def pin(given: Mapping[str, Any]) -> str:
+        pin_stored(saver, thread, str(given.get("message")))
+        return "The message is pinned: it stays word for word in every request."
+
+    def undo(given: Mapping[str, Any]) -> str:
+        return undo_thread(saver, thread, str(given.get("compaction", "last")), force=given.get("force") is True)[1]
+
+    return {
+        "undo": alone(undo),
+        "redo": alone(lambda _: redo_thread(saver, thread)[1]),
+        "release": alone(lambda _: release_thread(saver, thread)[1]),
+        "pin": alone(pin),
+    }
+
+
 def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
     try:
-        serving = Server(lambda: read_report(saver, thread), lambda: stamp(saver, thread), port)
+        serving = Server(
+            lambda: read_report(saver, thread), lambda: stamp(saver, thread), port, edits_of(saver, thread)
+        )
     except OSError as error:
         raise SettingsError(f"port {port} cannot be used: {error.strerror}; choose another by --port") from error
     with serving:

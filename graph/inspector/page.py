@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-_SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
+_SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_request.js", "5_transcript.js", "6_page.js")
 
 
-def page(report: Report, *, follow: str = "") -> str:
+def page(report: Report, *, follow: str = "", key: str = "") -> str:
     """Return the HTML of a report.
 
-    With `follow`, a path on the server of the page, the page loads newer data from there at intervals.
+    With `follow`, a path on the server of the page, the page loads newer data from there at intervals, and it can
+    change the thread with `key`, which the server asks for.
     """
     from markupsafe import Markup  # noqa: PLC0415 - a dependency of Jinja, of the extra `cli`
 
@@ -37,6 +38,7 @@ def page(report: Report, *, follow: str = "") -> str:
             report=report,
             data=data(report),
             follow=follow,
+            key=key,
             style=Markup(style),  # noqa: S704 - a file of this package
             script=Markup(script),  # noqa: S704 - also a file of this package
             policy="; ".join(f"{name} {where}" for name, where in allowed.items()),

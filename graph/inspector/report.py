@@ -134,17 +134,19 @@ class Report(TypedDict):
 
 @dataclass(frozen=True)
 class _Ruler:
-    """Gives the tokens of any list of messages quickly: `upto[n]` is the sum for all sequence numbers below n."""
+    """Gives the tokens of any list of messages quickly: `upto[n]` is the sum for all stored numbers below n."""
 
     upto: Sequence[int]
+    shown: Mapping[int, Shown]
 
     @classmethod
     def of(cls, shown: Mapping[int, Shown]) -> "_Ruler":
         tokens = (shown[seq]["tokens"] if seq in shown else 0 for seq in range(max(shown, default=-1) + 1))
-        return cls([0, *accumulate(tokens)])
+        return cls([0, *accumulate(tokens)], shown)
 
     def tokens(self, runs: Runs) -> int:
-        return sum(self.upto[start + length] - self.upto[start] for start, length in runs)
+        forms = sum(self.shown[seq]["tokens"] for seq in expand(tuple(run for run in runs if run[0] < 0)))
+        return forms + sum(self.upto[start + length] - self.upto[start] for start, length in runs if start >= 0)
 
 
 def read_report(saver: Saver, thread_id: str) -> Report:

@@ -46,6 +46,10 @@ _NOT_SENT = tuple(f"{kind.__name__}(" for kind in (MessageRefusedError, RequestE
 """Beginnings of stored errors after which no request was sent: LangGraph stores the `repr` of an exception."""
 
 
+_DIGITS = 12
+"""Number of hexadecimal digits of a fingerprint from which a form's number is made; JavaScript has room for 13."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointData:
     """A checkpoint of the thread's root namespace; checkpoints of subgraphs are not read."""
@@ -190,26 +194,26 @@ def _is_models_error(write: Write) -> bool:
 
 
 class Numbers:
-    """The messages of a thread by number: the stored ones, and the forms in which views and requests show others."""
+    """The messages of a thread by number: the stored ones, and the forms in which views and requests show others.
+
+    A form has a negative number, which its content alone decides, so that it stays when the thread goes on.
+    """
 
     def __init__(self, messages: Mapping[int, BaseMessage]) -> None:
         self.messages = dict(messages)
         self._stored = {id(message): seq for seq, message in self.messages.items()}
-        self._forms: dict[str, int] = {}
 
     def runs(self, messages: Iterable[AnyMessage]) -> Runs:
-        """Return the numbers of messages; one that is none of the stored objects gets a number of its own."""
+        """Return the numbers of messages; one that is none of the stored objects is a form."""
         return runs_of(
             found if (found := self._stored.get(id(message))) is not None else self._of_form(message)
             for message in messages
         )
 
     def _of_form(self, message: AnyMessage) -> int:
-        name = fingerprint(message)
-        if name not in self._forms:
-            self._forms[name] = max(self.messages, default=-1) + 1
-            self.messages[self._forms[name]] = message
-        return self._forms[name]
+        number = -1 - int(fingerprint(message)[:_DIGITS], base=16)
+        self.messages.setdefault(number, message)
+        return number
 
 
 def _in_view(numbers: Numbers, said: Runs, view: View | None, pins: Collection[str], *, as_stored: bool) -> Runs:

@@ -11,7 +11,7 @@ function scales(requests, attempts, width, height) {
   const sizes = requests.flatMap((one) => [one.tokens, one.limit ?? one.trigger ?? 0]);
   const most = Math.max(1, ...sizes, ...attempts.map((one) => one.row.tokens_before)) * 1.06;
   const last = Math.max(1, requests.length, ...attempts.map((one) => one.at));
-  const area = { left: 58, right: width - 12, top: 14, bottom: height - 30 };
+  const area = { left: 6, right: width - 12, top: 14, bottom: height - 30 };
   return {
     ...area, most, last,
     x: (at) => area.left + ((at + 0.5) / (last + 1)) * (area.right - area.left),
@@ -23,15 +23,20 @@ function gridOf(on, requests) {
   const parts = [];
   for (const tokens of ticks(on.most, 5)) {
     parts.push(draw("line", { class: "grid", x1: on.left, x2: on.right, y1: on.y(tokens), y2: on.y(tokens) }));
-    parts.push(draw("text", { x: on.left - 8, y: on.y(tokens) + 4, "text-anchor": "end" }, number(tokens)));
   }
   const room = Math.max(2, Math.floor((on.right - on.left) / 90));
   const every = Math.max(1, Math.ceil(requests.length / room));
   for (let at = 0; at < requests.length; at += every) {
     const label = at ? String(requests[at].turn) : `turn ${requests[at].turn}`;
-    parts.push(draw("text", { x: on.x(at), y: on.bottom + 20, "text-anchor": "middle" }, label));
+    parts.push(draw("text", { x: on.x(at), y: on.bottom + 20, "text-anchor": at ? "middle" : "start" }, label));
   }
   return parts;
+}
+
+/** The sizes at the left, which stay there when the chart is scrolled. */
+function axisOf(on, height) {
+  return draw("svg", { class: "axis", viewBox: `0 0 ${AXIS} ${height}`, width: AXIS, height, "aria-hidden": "true" },
+    ...ticks(on.most, 5).map((tokens) => draw("text", { x: AXIS - 6, y: on.y(tokens) + 4, "text-anchor": "end" }, number(tokens))));
 }
 
 function lineOf(on, requests, name) {
@@ -45,14 +50,18 @@ function courseOf(on, requests) {
   if (!requests.length) return [];
   const points = requests.map((one, at) => `${on.x(at).toFixed(1)},${on.y(one.tokens).toFixed(1)}`);
   const under = `M${on.x(0)},${on.bottom}L${points.join("L")}L${on.x(requests.length - 1)},${on.bottom}Z`;
-  return [draw("path", { class: "area", d: under }), draw("path", { class: "size", d: `M${points.join("L")}` })];
+  const dots = (on.right - on.left) / on.last < 6 ? [] : requests.map((one, at) =>
+    draw("circle", { class: one.answered ? "dot" : "dot failed", cx: on.x(at), cy: on.y(one.tokens), r: 2.2 }));
+  const chosen = requests[state.asked];
+  const ring = chosen ? [draw("circle", { class: "asked", cx: on.x(state.asked), cy: on.y(chosen.tokens), r: 6 })] : [];
+  return [draw("path", { class: "area", d: under }), draw("path", { class: "size", d: `M${points.join("L")}` }), ...dots, ...ring];
 }
 
 function saidOf(attempt, index) {
   const { row } = attempt;
   const sizes = row.tokens_after === null || attempt.kind === "failed"
     ? `${number(row.tokens_before)} tokens` : `${number(row.tokens_before)} to ${number(row.tokens_after)} tokens`;
-  return `${index + 1} of ${state.data.attempts.length}: ${row.verdict ?? "open"}, ${KINDS[attempt.kind]}, ${sizes}`;
+  return `No. ${index + 1} of ${state.data.attempts.length}: ${row.verdict ?? "open"}, ${KINDS[attempt.kind]}, ${sizes}`;
 }
 
 function markOf(on, attempt, index, stacked) {
@@ -60,10 +69,10 @@ function markOf(on, attempt, index, stacked) {
   const after = attempt.kind === "failed" || attempt.kind === "put off" ? null : attempt.row.tokens_after;
   const mark = draw("g", {
     class: `mark ${classOf(attempt.kind)}`, role: "button", tabindex: index ? "-1" : "0", "data-index": index,
-    "aria-label": `Compaction ${saidOf(attempt, index)}`, "aria-pressed": "false",
-    onclick: () => choose(index, true),
+    "aria-label": saidOf(attempt, index), "aria-pressed": "false",
+    onclick: (event) => { event.stopPropagation(); choose(index, true); },
   });
-  if (after !== null) mark.append(draw("line", { class: "fall", x1: x, x2: x, y1: top, y2: on.y(after) }));
+  if (after !== null && on.scale > 0.4) mark.append(draw("line", { class: "fall", x1: x, x2: x, y1: top, y2: on.y(after) }));
   mark.append(
     draw("circle", { class: "hit", cx: x, cy: top, r: 12 * on.scale }),
     draw("circle", { class: "ring", cx: x, cy: top, r: 11 }),
@@ -99,12 +108,12 @@ function walk(event) {
 
 const tell = (words) => { byId("readout").textContent = words; };
 
-const APART = 18;
+const APART = 18, AXIS = 58;
 function chart() {
-  const { requests, attempts } = state.data;
-  const room = Math.max(300, byId("chart").clientWidth), wanted = attempts.length * APART + 70;
+  const { requests, attempts } = state.data, box = byId("chart"), atEnd = box.scrollLeft + box.clientWidth >= box.scrollWidth - 2;
+  const room = Math.max(240, box.clientWidth - AXIS), wanted = attempts.length * APART + 70;
   byId("widen").hidden = wanted <= room;
-  const width = byId("widen").getAttribute("aria-pressed") === "true" ? Math.max(room, wanted) : room;
+  const width = byId("widen").getAttribute("aria-pressed") === "true" ? room : Math.max(room, wanted);
   const height = room < 600 ? 240 : 300;
   const on = scales(requests, attempts, width, height);
   on.scale = Math.min(1, Math.max(0.35, (width - 70) / (attempts.length * APART || 1)));
@@ -113,18 +122,23 @@ function chart() {
     `${plural(requests.length, "request")} and ${plural(attempts.length, "compaction")}; arrow keys go from mark to mark, Enter opens one` });
   svg.append(...gridOf(on, requests), ...courseOf(on, requests), cursor,
     ...lineOf(on, requests, "limit"), ...lineOf(on, requests, "trigger"), ...marksOf(on, attempts));
+  const requestAt = (event) => {
+    const bounds = svg.getBoundingClientRect();
+    const part = ((event.clientX - bounds.left) / bounds.width * width - on.left) / (on.right - on.left);
+    return Math.min(requests.length - 1, Math.max(0, Math.round(part * (on.last + 1) - 0.5)));
+  };
   svg.addEventListener("keydown", walk);
+  svg.addEventListener("click", (event) => ask(requestAt(event)));
   svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const share = ((event.clientX - box.left) / box.width * width - on.left) / (on.right - on.left);
-    const at = Math.min(requests.length - 1, Math.max(0, Math.round(share * (on.last + 1) - 0.5)));
-    const one = requests[at];
+    const at = requestAt(event), one = requests[at];
     if (!one) return;
     filled(cursor, { x1: on.x(at), x2: on.x(at), visibility: "visible" }, []);
-    tell(`request ${number(at + 1)}, turn ${number(one.turn)}: ${plural(one.tokens, "token")}, ${sizedBy(one)}`);
+    tell(`request ${number(at + 1)}, turn ${number(one.turn)}: ${plural(one.tokens, "token")}, ${sizedBy(one)}; click to read it`);
   });
   svg.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); tell(""); });
-  byId("chart").replaceChildren(svg);
+  const left = box.scrollLeft;
+  box.replaceChildren(axisOf(on, height), svg);
+  box.scrollLeft = atEnd ? box.scrollWidth : left;
   if (state.chosen) pressed();
 }
 
@@ -135,12 +149,13 @@ function twin() {
   const part = byId("twin");
   const fill = () => {
     if (!part.open || part.childElementCount > 1) return;
-    const heads = [["request", "number"], ["turn", "number"], ["tokens", "number"], ["trigger", "number"], ["limit", "number"], ["size by"]];
+    const heads = ["request", "turn", "tokens", "cached", "answer", "trigger", "limit"].map((name) => [name, "number"]);
     const cells = ([at, one]) => make("tr", {},
-      ...[at + 1, one.turn, one.tokens, one.trigger, one.limit].map((value) => make("td", { class: "number" }, number(value))),
+      make("td", { class: "number" }, make("button", { type: "button", onclick: () => ask(at) }, number(at + 1))),
+      ...[one.turn, one.tokens, one.cached || null, one.output || null, one.trigger, one.limit].map((value) => make("td", { class: "number" }, number(value))),
       make("td", {}, sizedBy(one)));
     part.append(make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The chart as a table" },
-      table("Tokens of each request to the model", heads, rows.map(cells))));
+      table("Tokens of each request to the model", [...heads, ["size by"]], rows.map(cells))));
   };
   while (part.childElementCount > 1) part.lastChild.remove();
   part.ontoggle = fill;

@@ -4,14 +4,29 @@ const SENTENCES = {
   "committed": "It was committed, and the conversation rests on it.",
   "failed": "It failed. The conversation was left as it was, byte for byte.",
   "put off": "Nothing was compacted.",
-  "undone": "It was undone: what it replaced stands again.",
+  "undone": "It was undone: the model sees again what it had replaced.",
+  "redone": "A redo: compactions that had been undone are in force again.",
   "other branch": "It was committed on a branch on which the thread as it is now does not rest.",
   "open": "It has not ended.",
   "prepared": "A summary was made in the background, before it was needed. The reason says whether a compaction used it.",
 };
 
+const UNDO = "An undo: the model sees again what the compactions named below had replaced.";
+const sentenceOf = ({ kind, row }) => (row.verdict === "undone" ? UNDO : SENTENCES[kind]);
+
+/** Why an attempt began, by the name that the ledger has for it. */
+const CAUSES = {
+  input: "The new input made the request too large",
+  precheck: "The next request was too large, as checked before the model was called",
+  check: "The conversation was too large after the model's answer",
+  overflow: "The provider refused the request as too long",
+  manual: "It was asked for",
+  command: "It was asked for by a command in the conversation",
+  preparing: "A summary was to be ready before it was needed",
+};
+
 function list() {
-  const heads = [["no.", "number"], ["verdict"], ["before", "number"], ["after", "number"]];
+  const heads = [["no.", "number"], ["verdict"], ["before", "number"], ["after", "number"], ["cost", "number"]];
   const rows = state.data.attempts.map((attempt, index) => {
     const { row } = attempt;
     const open = make("button", { type: "button", onclick: (event) => { event.stopPropagation(); choose(index, true); } },
@@ -23,11 +38,13 @@ function list() {
         row.reason ? make("div", { class: "quiet word" }, word(row.reason)) : null,
         state.data.frequent.includes(index) ? make("div", { class: "quiet put-off" }, "too soon") : null),
       make("td", { class: "number" }, number(row.tokens_before)),
-      make("td", { class: "number" }, number(row.tokens_after)));
+      make("td", { class: "number" }, number(row.tokens_after)),
+      make("td", { class: "number" }, spentOn(row)));
   });
-  const soon = state.data.frequent.map((index) => number(index + 1)).join(", ");
-  byId("frequent").textContent = soon && `Too soon after others: ${soon}. Automatic compactions pause after these while requests fit. `
-    + "Their bars show whether what stays leaves too little room.";
+  const soon = state.data.frequent, commits = state.data.attempts.filter((one) => one.row.verdict !== "undone" && one.after).length;
+  byId("frequent").textContent = soon.length ? `${number(soon.length)} of ${plural(commits, "compaction")} came too soon after others, `
+    + `the last one no. ${number(soon[soon.length - 1] + 1)}. Automatic compactions pause after such a one while requests fit. `
+    + "The bars show what stays: if that leaves too little room, keep less of it, or give a larger window." : "";
   byId("list").replaceChildren(rows.length
     ? make("div", { class: "scroll" }, table("Attempts, in the order in which they began. Choose one to see what it did.", heads, rows))
     : make("p", { class: "quiet" }, "This thread was never compacted."));
@@ -86,9 +103,9 @@ function diff(attempt) {
         () => inPages(part, (seq) => message(seq, "view", "kept")));
     }
     const [sign, seq, other] = part.step;
-    if (sign === "-") return message(seq, "gone", "− left the view", text(state.data.messages[seq].text, SHORT));
-    if (sign === "+") return message(seq, "come", "+ came", text(state.data.messages[seq].text, SHORT));
-    return message(seq, "cut", "± shortened", textDiff(state.data.messages[seq].text, state.data.messages[other].text));
+    if (sign === "-") return message(seq, "gone", "− left the view", contentOf(state.data.messages[seq], SHORT));
+    if (sign === "+") return message(seq, "come", "+ came", contentOf(state.data.messages[seq], SHORT));
+    return message(seq, "cut", "± shortened", textDiff(whole(state.data.messages[seq]), whole(state.data.messages[other])));
   }));
 }
 
@@ -116,32 +133,94 @@ function bars(attempt) {
   return box;
 }
 
+/** The price of the calls for a summary, or if it is not known their tokens in and out, in short. */
+function spentOn(row) {
+  const short = (tokens) => (tokens ?? 0).toLocaleString("en", { notation: "compact" });
+  if (!row.summary_calls) return "";
+  return dollars(row.summary_cost) || `${short(row.summary_input_tokens)} / ${short(row.summary_output_tokens)}`;
+}
+
+function why(attempt) {
+  const { row } = attempt, next = state.data.requests[Math.min(attempt.at, state.data.requests.length - 1)];
+  const trigger = attempt.window[0]?.trigger ?? next?.trigger;
+  const size = `${plural(row.tokens_before, "token")}${trigger && row.trigger in CAUSES ? `; compactions start at ${number(trigger)} (trigger)` : ""}.`;
+  const cause = CAUSES[row.trigger] ?? `The trigger “${row.trigger}” fired`;
+  const end = row.reason || row.detail ? [make("br"), make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : ""] : [];
+  return make("span", { class: "word" }, `${cause}: ${size}`, ...end);
+}
+
+function gone(attempt) {
+  const { row, left, clipped, summary } = attempt, { messages } = state.data;
+  if (!attempt.after) return attempt.kind === "committed" ? "Its checkpoint is erased: what left is not known." : "Nothing.";
+  const roles = new Map();
+  for (const seq of left) roles.set(roleOf(messages[seq]), (roles.get(roleOf(messages[seq])) ?? 0) + 1);
+  const by = [...roles].map(([role, count]) => `${role} ${number(count)}`).join(", ");
+  return [
+    `${plural(left.length, "message")}${by ? ` (${by})` : ""}; ${number(clipped.length)} shortened. `,
+    summary === null ? "" : `In their place stands a summary of ${plural(messages[summary].tokens, "token")}. `,
+    row.tokens_after === null ? "" : `${number(row.tokens_before)} → ${number(row.tokens_after)} tokens, ${share(row.tokens_before - row.tokens_after, row.tokens_before)} freed.`,
+  ].join("");
+}
+
+/** The bill of the summary, and what the changed beginning did to the provider's cache. */
+function cost(attempt) {
+  const { row } = attempt, { requests } = state.data, next = requests[attempt.at], before = requests[attempt.at - 1];
+  const calls = !row.summary_calls ? "No call for a summary." : [
+    `${plural(row.summary_calls, "call")} for the summary${row.model ? ` (${row.model})` : ""}: input ${number(row.summary_input_tokens ?? 0)}`,
+    `cache read ${number(row.summary_cache_read_tokens ?? 0)}`, `cache write ${number(row.summary_cache_write_tokens ?? 0)}`,
+    `output ${number(row.summary_output_tokens ?? 0)} tokens`, dollars(row.summary_cost) || "price not known"].join(", ") + ".";
+  const cached = (one) => `${number(one.cached)} of ${number(one.tokens)}`;
+  const effect = attempt.after && next?.real && (next.cached || before?.cached)
+    ? ` The next request read ${cached(next)} tokens from the cache${before?.real ? `, the one before ${cached(before)}` : ""}.` : "";
+  return calls + effect;
+}
+
+const quoted = (name) => (/^[\w.:@-]+$/.test(name) && !name.startsWith("-") ? name : `'${name.replaceAll("'", "'\\''")}'`);
+function back(attempt) {
+  const { attempts, thread, held } = state.data, index = attempts.indexOf(attempt), name = attempt.row.compaction_id;
+  const live = Boolean(document.body.dataset.key), parts = [];
+  const command = (more) => make("code", {}, `langgraph-compaction undo ${quoted(thread)} ${more}--db URL`);
+  const button = (words, what, given) => make("button", { type: "button", onclick: () => act(what, given) }, words);
+  if (attempt.kind === "committed") {
+    const later = attempts.filter((one, at) => at > index && one.kind === "committed").length;
+    if (later) parts.push(`Undoes also the ${plural(later, "later compaction")} in force. `);
+    parts.push(live ? button("Undo", "undo", { compaction: name }) : command(`${name} `), " or in Python ", make("code", {}, `thread.undo("${name}")`));
+  } else if (attempt.row.verdict === "undone" || (attempt.kind === "undone" && index === attempts.length - 2)) {
+    parts.push("To bring it back, as long as nothing was compacted since: ", live ? button("Redo", "redo", {}) : command("--redo "));
+  } else parts.push("There is nothing to undo.");
+  if (held) parts.push(make("br"), "Automatic compactions pause since the last undo, while requests fit. ", live ? button("Release", "release", {}) : command("--release "));
+  return make("span", {}, ...parts);
+}
+
+function glance(attempt) {
+  return make("dl", { class: "glance" }, ...[["Why", why], ["What left", gone], ["Cost", cost], ["Undo", back]]
+    .map(([name, tellOf]) => make("div", {}, make("dt", {}, name), make("dd", {}, tellOf(attempt)))));
+}
+
 function what(attempt) {
   const { row, messages } = { ...attempt, messages: state.data.messages };
-  const share = row.tokens_after && attempt.kind !== "failed" ? `${Math.round(100 * (1 - row.tokens_after / row.tokens_before))} %` : "";
   const parts = [
-    make("p", {}, badge(attempt.kind, row.verdict ?? "open"), ` ${SENTENCES[attempt.kind]}`),
-    row.reason || row.detail ? make("p", { class: "word" }, make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : "") : null,
-    make("dl", { class: "figures" }, ...figures([
-      ["before", number(row.tokens_before)], ["after", number(row.tokens_after)], ["freed", share],
-      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level],
-      ["round floor", row.floor], ["tool blocks kept", row.blocks_kept], ["dropped", row.blocks_dropped],
-      ["calls clipped", row.calls_clipped], ["results clipped", row.results_clipped],
-      ["summarizer", row.model], ["calls of it", row.summary_calls], ["tokens it read", number(row.summary_input_tokens)],
-      ["of these cached", number(row.summary_cache_read_tokens || null)], ["tokens it wrote", number(row.summary_output_tokens)],
-      ["cost", dollars(row.summary_cost)],
-      ["took", row.duration_s === null ? "" : `${row.duration_s.toFixed(2)} s`],
-      ["began (UTC)", moment(row.started_at)], ["id", row.compaction_id],
-    ])),
+    make("p", {}, badge(attempt.kind, row.verdict ?? "open"), ` ${sentenceOf(attempt)}`),
+    glance(attempt),
     attempt.window.length ? bars(attempt) : null,
+    attempt.after && state.data.requests[attempt.at] ? make("button", { type: "button", onclick: () => ask(attempt.at) }, "Read the next request") : null,
+    folded("All figures", () => make("dl", { class: "figures" }, ...figures([
+      ["before", number(row.tokens_before)], ["after", number(row.tokens_after)],
+      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level], ["attempt", row.attempt],
+      ["rounds kept", row.floor], ["tool blocks kept", row.blocks_kept], ["tool blocks dropped", row.blocks_dropped],
+      ["messages dropped", attempt.after ? attempt.left.length : null],
+      ["calls clipped", row.calls_clipped], ["results clipped", row.results_clipped], ["summarizer", row.model],
+      ["took", row.duration_s === null ? "" : `${row.duration_s.toFixed(2)} s`],
+      ["began (UTC)", moment(row.started_at)], ["id", row.compaction_id], ["checkpoint", row.checkpoint_id],
+    ]))),
     beside(attempt),
   ];
   if (attempt.left.length) parts.push(folded(`What left: ${plural(attempt.left.length, "message")}`,
-    () => inPages(attempt.left, (seq) => message(seq, "gone", "", text(messages[seq].text, SHORT)))));
+    () => inPages(attempt.left, (seq) => message(seq, "gone", "", contentOf(messages[seq], SHORT)))));
   if (attempt.clipped.length) parts.push(folded(`What was shortened: ${plural(attempt.clipped.length, "message")}`,
     () => inPages(attempt.clipped, ([seq, other]) => message(seq, "cut", other === null ? "its original" : "before and after",
       other === null ? null : make("div", { class: "beside" },
-        panel("Before", text(messages[seq].text)), panel("After", text(messages[other].text)))))));
+        panel("Before", contentOf(messages[seq])), panel("After", contentOf(messages[other])))))));
   if (attempt.after) parts.push(folded("Diff of the view, before and after", () => diff(attempt), true));
   else if (attempt.before.length) parts.push(folded(`The view that it began with: ${plural(numbersOf(attempt.before).length, "message")}`,
     () => inPages(numbersOf(attempt.before), (seq) => message(seq, "view"))));
@@ -153,6 +232,8 @@ function pressed() {
   document.querySelectorAll(".mark").forEach((mark) => mark.setAttribute("aria-pressed", String(Number(mark.dataset.index) === at)));
   byId("list").querySelectorAll("tbody tr").forEach((row, index) => {
     if (index === at) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current");
+    const box = row.closest(".scroll");
+    if (index === at && box) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   });
   return at;
 }
@@ -164,7 +245,7 @@ function choose(index, go) {
   if (!attempt) return;
   if (go) origin = document.activeElement;
   state.chosen = attempt.row.compaction_id;
-  byId("chosen").textContent = `Compaction ${index + 1} of ${state.data.attempts.length}: ${attempt.row.verdict ?? "open"}`;
+  byId("chosen").textContent = `No. ${index + 1} of ${state.data.attempts.length}: ${attempt.row.verdict ?? "open"}`;
   byId("what").replaceChildren(...what(attempt));
   pressed();
   if (!go) return;

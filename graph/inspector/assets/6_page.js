@@ -1,36 +1,4 @@
-// The transcript, the figures at the top, the theme, and following a thread that goes on.
-
-const GROUP = 50;
-function places() {
-  const { in_view: view, messages } = state.data;
-  const numbers = new Set(view), names = new Set(view.map((seq) => messages[seq].id)), changed = new Map();
-  state.data.attempts.forEach(({ kind, left, clipped }, index) => {
-    if (kind === "committed") for (const seq of [...left, ...clipped.map((pair) => pair[0])]) changed.set(messages[seq].id, index);
-  });
-  return (seq) => {
-    const { id } = messages[seq], at = changed.get(id), place = names.has(id) ? "shortened" : "archive";
-    if (numbers.has(seq)) return ["view", "in view"];
-    if (at === undefined) return [place, "in the archive"];
-    const words = `${place === "archive" ? "left" : place} at compaction ${at + 1}`;
-    return [place, make("a", { href: `#${state.data.attempts[at].row.compaction_id}` }, words)];
-  };
-}
-
-function transcript() {
-  const { transcript: said, in_view: view, messages } = state.data;
-  const form = new FormData(byId("filter")), words = form.get("words").toLowerCase(), wanted = form.get("place");
-  const placeOf = places();
-  const from = wanted === "view" ? view : said;
-  const found = from.filter((seq) => (wanted !== "archive" || placeOf(seq)[0] !== "view")
-    && (!words || messages[seq].text.toLowerCase().includes(words)));
-  byId("count").textContent = `${plural(found.length, "message")}${words ? ` with “${words}”` : ""}`;
-  const groups = [];
-  for (let at = 0; at < found.length; at += GROUP) groups.push([at, found.slice(at, at + GROUP)]);
-  byId("transcript").replaceChildren(...groups.map(([at, group], index) => folded(
-    `Messages ${number(at + 1)} to ${number(at + group.length)}`,
-    () => make("div", {}, ...group.map((seq) => message(seq, ...placeOf(seq)))),
-    index === groups.length - 1)));
-}
+// The figures at the top, the bill, the theme, and following a thread that goes on.
 
 function standing() {
   const { data } = state, last = data.requests[data.requests.length - 1];
@@ -40,8 +8,6 @@ function standing() {
     ["in force", number(of("committed"))], ["failed", number(of("failed"))],
     ["messages in view", number(data.in_view.length)], ["said in all", number(data.transcript.length)],
     ["tokens in view", number(data.tokens)], ["trigger", number(last?.trigger)], ["limit", number(last?.limit)],
-    ["read by the agent", number(data.bill.agent.input_tokens || null)], ["of these cached", number(data.bill.agent.cache_read_tokens || null)],
-    ["cost of its calls", dollars(data.bill.agent.cost)], ["cost of summaries", dollars(data.bill.summaries.cost)],
     ["automatic compaction", data.held ? "held until release" : ""],
   ]));
   const real = data.requests.filter((one) => one.real).length;
@@ -53,12 +19,29 @@ function standing() {
   const kinds = [...new Set(data.attempts.map((one) => one.kind))];
   const rules = ["limit", "trigger"].filter((name) => last?.[name]).map((name) => make("li", {},
     draw("svg", { class: "rule", viewBox: "0 0 28 12", "aria-hidden": "true" }, draw("path", { class: name, d: "M0 6H28" })),
-    `${name} ${number(last[name])}`));
-  byId("legend").replaceChildren(...kinds.map((kind) => make("li", {}, badge(kind, KINDS[kind]))), ...rules);
+    `${name} ${number(last[name])}: ${name === "limit" ? "the largest request that is sent" : "a compaction starts here"}`));
+  const curve = make("li", {}, draw("svg", { class: "rule", viewBox: "0 0 28 12", "aria-hidden": "true" }, draw("path", { class: "size", d: "M0 9 14 3V9L28 3" })),
+    "size of a request: click the curve to read it");
+  const fall = make("li", {}, draw("svg", { viewBox: "-7 -7 14 14", "aria-hidden": "true" }, draw("path", { class: "fall", d: "M0-7V7" })),
+    "from the size before to the size after");
+  byId("legend").replaceChildren(curve, ...rules, ...(kinds.length ? [fall] : []), ...kinds.map((kind) => make("li", {}, badge(kind, KINDS[kind]))));
+}
+
+function bill() {
+  const { agent, summaries } = state.data.bill, heads = ["calls", "input", "cache read", "cache write", "output", "price"];
+  const keys = ["calls", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"];
+  const total = Object.fromEntries(keys.map((key) => [key, agent[key] + summaries[key]]));
+  total.cost = agent.cost === null || summaries.cost === null ? null : agent.cost + summaries.cost;
+  const row = ([name, one]) => make("tr", {}, make("th", { scope: "row" }, name),
+    ...keys.map((key) => make("td", { class: "number" }, key === "cache_read_tokens" && one[key] ? `${number(one[key])} (${share(one[key], one.input_tokens)})` : number(one[key]))),
+    make("td", { class: "number" }, one.cost === null ? "not known" : dollars(one.cost) || "$0"));
+  byId("bill").replaceChildren(table("What all calls took, in tokens. Of the input, the cache parts were read from or written to the provider's cache.",
+    [[""], ...heads.map((head) => [head, "number"])], [["agent", agent], ["summaries", summaries], ["together", total]].map(row)));
 }
 
 function render() {
   standing();
+  bill();
   list();
   chart();
   twin();
@@ -84,7 +67,6 @@ byId("theme").addEventListener("click", () => {
 byId("widen").addEventListener("click", () => {
   byId("widen").setAttribute("aria-pressed", String(byId("widen").getAttribute("aria-pressed") !== "true"));
   chart();
-  byId("chart").scrollLeft = byId("chart").scrollWidth;
 });
 
 let waiting = 0;
@@ -96,22 +78,56 @@ new ResizeObserver(() => {
 }).observe(byId("chart"));
 
 const PAUSE_MS = 2000;
+let due = 0;
+/** Take over what has changed: new values, and of lists and tables only the entries that differ. */
+function take({ values, entries }) {
+  Object.assign(state.data, values);
+  for (const [name, { length, at }] of Object.entries(entries)) {
+    Object.assign(state.data[name], at);
+    if (length !== null) state.data[name].length = length;
+  }
+}
+
+const standingOf = () => JSON.stringify(state.data.attempts.map((one) => [one.kind, one.row.verdict]));
 async function follow(address) {
+  clearTimeout(due);
   try {
     const answer = await fetch(`${address}?stamp=${encodeURIComponent(state.data.stamp)}`);
     if (answer.status === 200) {
-      state.data = await answer.json();
+      const before = standingOf();
+      take(await answer.json());
       render();
+      if (before !== standingOf()) choose(state.data.attempts.findIndex((one) => one.row.compaction_id === state.chosen), false);
     }
     byId("following").textContent = answer.ok ? "following the thread" : "the thread cannot be read";
   } catch {
     byId("following").textContent = "the server does not answer";
   }
-  setTimeout(() => follow(address), PAUSE_MS);
+  due = setTimeout(() => follow(address), PAUSE_MS);
 }
 
-const opened = (go) => choose(state.data.attempts.findIndex((one) => `#${one.row.compaction_id}` === location.hash), Boolean(go));
+/** Ask the server for a change of the thread; what it answers is told at the top. */
+async function act(what, given) {
+  const { key, follow: address } = document.body.dataset, box = byId("done");
+  box.textContent = "…";
+  try {
+    const answer = await fetch(`/${what}`, { method: "POST", headers: { "Content-Type": "application/json", "X-Page-Key": key }, body: JSON.stringify(given) });
+    const { said, force } = await answer.json();
+    box.replaceChildren(said, ...(force ? [" ", make("button", { type: "button", onclick: () => act(what, { ...given, force: true }) }, "Do it all the same")] : []));
+    box.className = answer.ok ? "done" : "done failed";
+    await follow(address);
+  } catch {
+    box.textContent = "the server does not answer";
+  }
+}
+
+function opened(go) {
+  const request = /^#request-(\d+)$/.exec(location.hash);
+  if (request) ask(Number(request[1]) - 1, Boolean(go));
+  else choose(state.data.attempts.findIndex((one) => `#${one.row.compaction_id}` === location.hash), Boolean(go));
+}
 render();
+byId("chart").scrollLeft = byId("chart").scrollWidth;
 addEventListener("hashchange", opened);
 if (location.hash.length > 1) opened();
 if (!state.chosen) choose(state.data.attempts.findLastIndex((one) => one.kind === "committed"), false);

@@ -40,20 +40,27 @@ def seen(tab: Page, every: Told, tmp_path: Path) -> Iterator[Page]:
     assert tab.run("window.owned === undefined && !document.querySelector('img, #what script, #transcript script')")
 
 
+def open_turns(seen: Page) -> None:
+    """Open all turns of the transcript."""
+    seen.run("document.querySelectorAll('#transcript details').forEach(part => { part.open = true; })")
+    seen.until("[...document.querySelectorAll('#transcript details')].every(part => part.childElementCount > 1)")
+
+
 def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
     """By its mark in the chart, and by its row in the list."""
     seen.click(".mark.failed")
-    assert seen.run(CHOSEN) == "Compaction 1 of 5: rejected_empty"
+    assert seen.run(CHOSEN) == "No. 1 of 5: rejected_empty"
     assert "left as it was, byte for byte" in seen.run("document.querySelector('#what').textContent")
     assert seen.run("document.querySelector('.mark.failed').getAttribute('aria-pressed')") == "true"
     seen.click("#list tbody tr:nth-child(3) td:last-child")
-    assert seen.run(CHOSEN) == "Compaction 3 of 5: degraded_deterministic"
+    assert seen.run(CHOSEN) == "No. 3 of 5: degraded_deterministic"
     assert seen.run("document.querySelectorAll('#list [aria-current]').length") == 1
 
 
 def test_a_message_names_the_compaction_at_which_it_left(seen: Page, every: Told) -> None:
     """In the transcript, as a link that opens the compaction; not one that is undone or on another branch."""
     report = every.report()
+    open_turns(seen)
     gone = [report["messages"][seq]["handle"] for seq in report["attempts"][2]["left"]]
     signs = seen.run(
         "[...document.querySelectorAll('#transcript .message.archive')].map(one =>"
@@ -64,7 +71,7 @@ def test_a_message_names_the_compaction_at_which_it_left(seen: Page, every: Told
     assert {sign for _, sign in signs} == {"left at compaction 3"}
     seen.click(".mark.failed")
     seen.click("#transcript .message.archive .sign a")
-    seen.until(f"{CHOSEN} === 'Compaction 3 of 5: degraded_deterministic'")
+    seen.until(f"{CHOSEN} === 'No. 3 of 5: degraded_deterministic'")
 
 
 def test_compactions_that_thrash_are_warned_of(seen: Page, every: Told, tmp_path: Path) -> None:
@@ -73,7 +80,7 @@ def test_compactions_that_thrash_are_warned_of(seen: Page, every: Told, tmp_path
     file = tmp_path / "page.html"
     file.write_text(page({**every.report(), "frequent": [2]}), encoding="utf-8")
     seen.open(file.as_uri())
-    assert seen.run("document.querySelector('#frequent').textContent").startswith("Too soon after others: 3.")
+    assert seen.run("document.querySelector('#frequent').textContent").startswith("1 of 3 compactions")
     assert seen.run("document.querySelectorAll('#list .put-off')[0].closest('tr').cells[0].textContent") == "3"
 
 
@@ -102,7 +109,7 @@ def test_a_compaction_is_opened_by_keyboard(seen: Page) -> None:
     seen.press("Home")
     seen.press("ArrowRight")
     seen.press("Enter")
-    assert seen.run(CHOSEN) == "Compaction 2 of 5: degraded_deterministic"
+    assert seen.run(CHOSEN) == "No. 2 of 5: degraded_deterministic"
     assert seen.run("document.activeElement.id") == "chosen"
     seen.press("Escape")
     assert seen.run("document.activeElement.dataset.index") == "1"
@@ -134,6 +141,7 @@ def test_a_compaction_shows_what_it_did(seen: Page) -> None:
 def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     """By words as by looks; and can be searched."""
     assert seen.run("document.querySelector('#count').textContent") == "40 messages"
+    open_turns(seen)
     assert seen.run("document.querySelectorAll('#transcript .archive').length") > 0
     assert "left at compaction 3" in seen.run("document.querySelector('#transcript .archive header').textContent")
     seen.click("input[value=view]")
@@ -144,6 +152,41 @@ def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     seen.click("input[type=search]")
     seen.send("Input.insertText", text="window.owned")
     seen.until("document.querySelector('#count').textContent.startsWith('1 message ')")
+    assert seen.run("document.querySelector('#count').textContent").endswith(", 3 hits")
+    marks = "[...document.querySelectorAll('#transcript details[open] mark')].map(one => one.textContent)"
+    assert seen.run(marks) == ["window.owned"] * 3
+
+
+def test_a_request_is_read_by_a_click_on_the_curve(seen: Page, every: Told) -> None:
+    """What was sent and what was answered, from the chart, from the table and by the steps; tool calls as JSON."""
+    seen.run("ask(0)")
+    request = every.report()["requests"][0]
+    assert seen.run("document.querySelectorAll('#sent .message').length") == 1 + sum(n for _, n in request["sent"])
+    seen.run(
+        "document.querySelector('#chart svg:not(.axis)').dispatchEvent(new MouseEvent('click', {clientX: 9999}))"
+    )
+    last = len(every.report()["requests"])
+    assert seen.run("document.querySelector('#request').textContent").startswith(f"Request {last} of {last}, turn ")
+    seen.click("#sent button")
+    assert seen.run("document.querySelector('#request').textContent").startswith(f"Request {last - 1} of {last}, ")
+    seen.run("document.querySelector('#twin').open = true")
+    seen.until("document.querySelector('#twin tbody button')")
+    seen.click("#twin tbody button")
+    assert seen.run("document.querySelector('#request').textContent").startswith(f"Request 1 of {last}, ")
+    assert seen.run("document.querySelector('#sent .message:last-child .text').textContent") == "answered"
+
+
+def test_the_last_compaction_explains_itself(seen: Page, every: Told) -> None:
+    """Why it began, what left, what it cost and how to undo it, without a click."""
+    attempt = every.report()["attempts"][2]
+    told = seen.run("document.querySelector('.glance').innerText")
+    for words in (
+        f"{attempt['row']['tokens_before']} tokens; compactions start at 800 (trigger)",
+        f"{len(attempt['left'])} messages",
+        "No call for a summary.",
+        f"undo {THREAD} {attempt['row']['compaction_id']} --db URL",
+    ):
+        assert words in told, words
 
 
 def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
