@@ -27,7 +27,7 @@ from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_o
 from langgraph_compaction.nodes.selection.breaker import suspension_reason
 
 from ..bill import Bill
-from .thread_data import CheckpointData, Numbers, Saver, ThreadData, read, stamp
+from .thread_data import CheckpointData, Saver, ThreadData, read, stamp
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
 """Verdicts of attempts that changed nothing and yet are no failures; the report shows them as "put off"."""
@@ -132,21 +132,20 @@ class Report(TypedDict):
     in_view: list[int]
 
 
-@dataclass(frozen=True)
 class _Ruler:
-    """Gives the tokens of any list of messages quickly: `upto[n]` is the sum for all stored numbers below n."""
+    """Gives the tokens of any list of messages quickly: `_upto[n]` is the sum for all stored numbers below n."""
 
-    upto: Sequence[int]
-    shown: Mapping[int, Shown]
-
-    @classmethod
-    def of(cls, shown: Mapping[int, Shown]) -> "_Ruler":
-        tokens = (shown[seq]["tokens"] if seq in shown else 0 for seq in range(max(shown, default=-1) + 1))
-        return cls([0, *accumulate(tokens)], shown)
+    def __init__(self, messages: Mapping[int, BaseMessage], counter: TokenCounter) -> None:
+        self._messages, self._counter = messages, counter
+        numbers = range(max(messages, default=-1) + 1)
+        self._upto = [0, *accumulate(self._counted(seq) if seq in messages else 0 for seq in numbers)]
 
     def tokens(self, runs: Runs) -> int:
-        forms = sum(self.shown[seq]["tokens"] for seq in expand(tuple(run for run in runs if run[0] < 0)))
-        return forms + sum(self.upto[start + length] - self.upto[start] for start, length in runs if start >= 0)
+        forms = sum(map(self._counted, expand(tuple(run for run in runs if run[0] < 0))))
+        return forms + sum(self._upto[start + length] - self._upto[start] for start, length in runs if start >= 0)
+
+    def _counted(self, seq: int) -> int:
+        return self._counter.message(self._messages[seq])
 
 
 def read_report(saver: Saver, thread_id: str) -> Report:
@@ -158,18 +157,18 @@ def read_report(saver: Saver, thread_id: str) -> Report:
 
 def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Report:
     """Return the report of a thread."""
-    shown = {seq: _shown(message, counter) for seq, message in data.messages.items()}
-    numbers = Numbers(data.messages)
-    requests, answered = _requests(data, _Ruler.of(shown), numbers)
-    shown |= {seq: _shown(message, counter) for seq, message in numbers.messages.items() if seq not in shown}
+    ruler = _Ruler(data.messages, counter)
+    requests, answered = _requests(data, ruler)
     attempts = [_attempt(data, row, requests, answered) for row in data.attempts]
+    in_view = list(data.in_view)
+    shown = {seq: _shown(message, ruler.tokens(((seq, 1),))) for seq, message in data.messages.items()}
     return Report(
         version=2,
         thread=data.thread_id,
         stamp=known,
         counter=counter.name,
         counters=sorted({row.counter for row in data.attempts} - {""}),
-        tokens=sum(shown[seq]["tokens"] for seq in data.in_view),
+        tokens=sum(shown[seq]["tokens"] for seq in in_view),
         held=bool(data.line and data.line[-1].compaction.get("held")),
         bill=asdict(Bill.of({"compaction": data.line[-1].compaction if data.line else {}}, data.attempts)),
         requests=requests,
@@ -177,11 +176,11 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
         frequent=list(_frequent(attempts)),
         messages=shown,
         transcript=list(data.transcript),
-        in_view=list(data.in_view),
+        in_view=in_view,
     )
 
 
-def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
+def _shown(message: BaseMessage, tokens: int) -> Shown:
     media = len(media_of(message))
     calls = [*_calls(message)]
     texts = texts_of(message)[: -len(calls) or None]
@@ -192,7 +191,7 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
         name=message.name or "",
         text="\n".join([*texts, *([f"[images, audio or files: {media}]"] if media else [])]),
         calls=calls,
-        tokens=counter.message(message),
+        tokens=tokens,
         summary=is_summary(message),
         pinned=is_pinned(message),
     )
@@ -206,17 +205,13 @@ def _calls(message: BaseMessage) -> Iterator[tuple[str, str]]:
             yield broken["name"] or "", broken["args"] or ""
 
 
-def _requests(data: ThreadData, ruler: _Ruler, numbers: Numbers) -> tuple[list[Request], dict[str, int]]:
+def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
     """Return the requests of the newest branch, and by checkpoint id the number of requests sent up to a checkpoint.
 
     A request consists of the messages before an answer of the model, or of all messages in the state when a call of
     the model failed.
     """
     found: list[Request] = []
-
-    def sent(checkpoint: CheckpointData, answer: int | None = None) -> Runs:
-        held = [numbers.messages[seq] for seq in expand(checkpoint.messages) if seq != answer]
-        return numbers.runs(render(cast("list[AnyMessage]", held)))
 
     answered: dict[str, int] = {}
     seen: set[int] = set()
@@ -227,19 +222,26 @@ def _requests(data: ThreadData, ruler: _Ruler, numbers: Numbers) -> tuple[list[R
         sizes = sizes.after(checkpoint)
         usage: Mapping[str, Any] = checkpoint.compaction.get("usage") or {}
         fixed = usage.get("fixed", fixed)
-        last = sum(checkpoint.messages[-1]) - 1 if checkpoint.messages else None
+        last = sum(checkpoint.said[-1]) - 1 if checkpoint.said else None
         answer = None if last is None else _answer(data.messages[last])
         if checkpoint.source == "loop" and answer is not None and last is not None and last not in seen:
-            counted = fixed + ruler.tokens(checkpoint.messages) - ruler.tokens(((last, 1),))
-            call = _Call(sent(checkpoint, last), fixed, counted, last, usage_of(answer.usage_metadata, (), {}))
+            runs = data.seen(checkpoint)
+            counted = fixed + ruler.tokens(runs) - ruler.tokens(((last, 1),))
+            call = _Call(_sent(data, runs, last), fixed, counted, last, usage_of(answer.usage_metadata, (), {}))
             found.append(sizes.request(checkpoint, turn, call))
         if checkpoint.failed:
-            counted = fixed + ruler.tokens(checkpoint.messages)
-            found.append(sizes.request(checkpoint, turn, _Call(sent(checkpoint), fixed, counted)))
+            runs = data.seen(checkpoint)
+            found.append(sizes.request(checkpoint, turn, _Call(_sent(data, runs), fixed, fixed + ruler.tokens(runs))))
         if last is not None:
             seen.add(last)
         answered[checkpoint.id] = len(found)
     return found, answered
+
+
+def _sent(data: ThreadData, runs: Runs, answer: int | None = None) -> Runs:
+    """Return the numbers of the messages of a request: what the model sees, as it is sent."""
+    view = [data.messages[seq] for seq in expand(runs) if seq != answer]
+    return data.numbers.runs(render(cast("list[AnyMessage]", view)))
 
 
 def _answer(message: BaseMessage) -> AIMessage | None:
@@ -292,7 +294,8 @@ class _Sizes:
 def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
     name = row.compaction_id
     commit = data.commits.get(name)
-    after = list(expand(commit.messages)) if commit else []
+    view = data.seen(commit) if commit else None
+    after = list(expand(view or ()))
     standing = {data.messages[seq].id: seq for seq in after}
     summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)
     gone, taken = set(row.dropped), list(expand(data.archived.get(name, ())))
@@ -305,7 +308,7 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         kind=_kind(data, row),
         at=_place(row, requests, answered),
         before=data.snapshots.get(name, ()),
-        after=commit.messages if commit else None,
+        after=view,
         left=left,
         clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
         window=row.window or [],

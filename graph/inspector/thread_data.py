@@ -1,6 +1,6 @@
 """Reads a thread from SQL in one transaction: its checkpoints, its compactions, and each message once."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -36,7 +36,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     runs_of,
 )
 from langgraph_compaction.nodes.conversation.bound_history import holds_compaction
-from langgraph_compaction.nodes.conversation.view import View, read_view, seen
+from langgraph_compaction.nodes.conversation.view import View, name_of, read_view, seen
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 from langgraph_compaction.nodes.state import pinned_ids
 
@@ -60,8 +60,9 @@ class CheckpointData:
     """Time of the checkpoint in ISO 8601."""
     source: str
     """LangGraph's word for the origin of the checkpoint: `input`, `loop`, `update` or `fork`."""
-    messages: Runs
-    """Numbers of the messages that the model sees; empty if the channel holds no list of messages."""
+    said: Runs
+    """Numbers of the messages in the state; empty if the channel holds no list of messages."""
+    view: View | None
     compaction: Mapping[str, Any]
     failed: bool = False
     """Whether a call of the model failed at this checkpoint, so that its request has no answer."""
@@ -80,7 +81,16 @@ class ThreadData:
     archived: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
     """Originals of the messages that an attempt removed or shortened, by the attempt's id."""
     parents: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    messages: Mapping[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
+    numbers: "Numbers" = field(default_factory=lambda: Numbers({}))
+
+    @property
+    def messages(self) -> Mapping[int, BaseMessage]:
+        """The messages by number, with the forms in which views and requests that were asked for show them."""
+        return self.numbers.messages
+
+    def seen(self, checkpoint: CheckpointData) -> Runs:
+        """Return the numbers of the messages that the model sees at a checkpoint."""
+        return self.numbers.seen(checkpoint.said, checkpoint.view, pinned_ids({"compaction": checkpoint.compaction}))
 
     @cached_property
     def line(self) -> Sequence[CheckpointData]:
@@ -97,7 +107,7 @@ class ThreadData:
     @cached_property
     def in_view(self) -> Sequence[int]:
         """Sequence numbers of the messages that the model sees."""
-        return list(expand(self.line[-1].messages)) if self.line else []
+        return list(expand(self.seen(self.line[-1]))) if self.line else []
 
     @cached_property
     def in_force(self) -> Sequence[str]:
@@ -156,20 +166,15 @@ def read(saver: Saver, thread_id: str) -> ThreadData:
         snapshots, archived = snapshots_of(transaction, thread), archived_of(transaction, thread)
         reading.get(covering(said.values()))
         beside = [*snapshots.values(), *archived.values()]
-        numbers = Numbers(saver.store.get_many(transaction, thread, beside, reading.messages))
-        as_stored = not any(map(holds_compaction, cast("Iterable[AnyMessage]", numbers.messages.values())))
-
-        def viewed(runs: Runs, view: View | None, pins: Collection[str]) -> Runs:
-            return _in_view(numbers, runs, view, pins, as_stored=as_stored)
-
+        messages = saver.store.get_many(transaction, thread, beside, reading.messages)
         return ThreadData(
             thread_id=thread_id,
-            checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key], viewed) for one in stored],
+            checkpoints=[_checkpoint(reading, one, said[one.key], errors[one.key]) for one in stored],
             attempts=rows(transaction, thread, None),
             snapshots=snapshots,
             archived=archived,
             parents=parents(transaction, thread),
-            messages=numbers.messages,
+            numbers=Numbers(messages),
         )
 
     return saver.database.run_read(work)
@@ -202,6 +207,9 @@ class Numbers:
     def __init__(self, messages: Mapping[int, BaseMessage]) -> None:
         self.messages = dict(messages)
         self._stored = {id(message): seq for seq, message in self.messages.items()}
+        stored = cast("Iterable[AnyMessage]", messages.values())
+        self._names = {id(message): name_of(message) for message in stored}
+        self._read_in_part = any(map(holds_compaction, stored))
 
     def runs(self, messages: Iterable[AnyMessage]) -> Runs:
         """Return the numbers of messages; one that is none of the stored objects is a form."""
@@ -210,18 +218,20 @@ class Numbers:
             for message in messages
         )
 
+    def seen(self, said: Runs, view: View | None, pins: Collection[str]) -> Runs:
+        """Return the numbers of the messages that the model sees of a conversation."""
+        if not view and not self._read_in_part:
+            return said
+        conversation = cast("list[AnyMessage]", [self.messages[seq] for seq in expand(said)])
+        return self.runs(seen(conversation, view, pins, name=self._name_of))
+
+    def _name_of(self, message: AnyMessage) -> bytes:
+        return self._names.get(id(message)) or name_of(message)
+
     def _of_form(self, message: AnyMessage) -> int:
         number = -1 - int(fingerprint(message)[:_DIGITS], base=16)
         self.messages.setdefault(number, message)
         return number
-
-
-def _in_view(numbers: Numbers, said: Runs, view: View | None, pins: Collection[str], *, as_stored: bool) -> Runs:
-    """Return the numbers of the messages that the model sees of a conversation."""
-    if not view and as_stored:
-        return said
-    conversation = cast("list[AnyMessage]", [numbers.messages[seq] for seq in expand(said)])
-    return numbers.runs(seen(conversation, view, pins))
 
 
 def _said(reading: ValueDecoder, one: CheckpointRow) -> Runs:
@@ -230,13 +240,7 @@ def _said(reading: ValueDecoder, one: CheckpointRow) -> Runs:
     return (reading.runs(one.values["messages"], row) if "messages" in one.values else None) or ()
 
 
-def _checkpoint(
-    reading: ValueDecoder,
-    one: CheckpointRow,
-    said: Runs,
-    errors: Sequence[Write],
-    viewed: Callable[[Runs, View | None, Collection[str]], Runs],
-) -> CheckpointData:
+def _checkpoint(reading: ValueDecoder, one: CheckpointRow, said: Runs, errors: Sequence[Write]) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
@@ -250,7 +254,8 @@ def _checkpoint(
         parent=one.parent,
         written_at=one.ts,
         source=str(about.get("source", "")),
-        messages=viewed(said, read_view(built("compaction_view") or None), pinned_ids({"compaction": compaction})),
+        said=said,
+        view=read_view(built("compaction_view") or None),
         compaction=compaction,
         failed=any(not error.startswith(_NOT_SENT) for error in raised),
     )

@@ -4,7 +4,7 @@ A compaction changes the view. The conversation itself, the state's `messages`, 
 """
 
 from base64 import b64decode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import takewhile
@@ -103,8 +103,16 @@ def name_of(message: AnyMessage) -> bytes:
     return blake2b(told.encode(errors="surrogatepass"), digest_size=_NAME_BYTES).digest()
 
 
-def seen(messages: Sequence[AnyMessage], view: View | None, pins: Collection[str] = ()) -> list[AnyMessage]:
+def seen(
+    messages: Sequence[AnyMessage],
+    view: View | None,
+    pins: Collection[str] = (),
+    *,
+    name: Callable[[AnyMessage], bytes] = name_of,
+) -> list[AnyMessage]:
     """Return the messages that the model sees of a conversation whose messages have ids.
+
+    `name` is `name_of`, or gives what it returns faster to a reader of many states of one conversation.
 
     What stands before the provider's own compaction is not seen, except system messages and, behind that answer, what
     is pinned by a mark or by its id in `pins`.
@@ -119,7 +127,7 @@ def seen(messages: Sequence[AnyMessage], view: View | None, pins: Collection[str
     if not view:
         return own
     hidden, forms = _names(view["hidden"]), view["shortened"]
-    names, anchor = [name_of(message) for message in own] if hidden or forms else [], view.get("place")
+    names, anchor = [name(message) for message in own] if hidden or forms else [], view.get("place")
     shown, older = list[AnyMessage](), None if view["newest"] else 0
     place: int | None = None
     first_form: int | None = None
