@@ -1,4 +1,4 @@
-"""Make the pictures of the guide to the report: the demo's thread on a screen, in dark mode and on a phone.
+"""Make the pictures of the guide to the report: the demo's thread, one of its requests in dark mode, and on a phone.
 
     python -m tests.graph.inspector.pictures
 
@@ -30,13 +30,16 @@ def main() -> None:
         subprocess.run([COMMAND, "inspect", thread, "--db", database, "--out", str(report)], check=True)
         (folder / "profile").mkdir()
         with browser(folder / "profile") as page:
-            for picture, width, height, dark in (
-                ("light", 1200, 1120, False),
-                ("dark", 1200, 820, True),
-                ("mobile", 390, 820, False),
+            for picture, width, height, dark, place in (
+                ("light", 1200, 1010, False, ""),
+                ("dark", 1200, 820, True, "#request-40"),
+                ("mobile", 390, 820, False, ""),
             ):
                 page.look(width=width, height=height, dark=dark)
-                page.open(report.as_uri())
+                page.open("about:blank")  # else a new fragment would not load the page again
+                page.open(report.as_uri() + place)
+                if place:
+                    page.run("document.querySelector('#sizes').scrollIntoView()")
                 page.picture(PICTURES / f"{picture}.png")
 
 

@@ -155,6 +155,11 @@ def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
     assert seen.run("document.querySelector('#count').textContent").endswith(", 3 hits")
     marks = "[...document.querySelectorAll('#transcript details[open] mark')].map(one => one.textContent)"
     assert seen.run(marks) == ["window.owned"] * 3
+    seen.click("input[value=all]")
+    look = "const field = document.querySelector('input[type=search]'); field.value = 'A';"
+    seen.run(f"{look} field.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    seen.until("document.querySelectorAll('#transcript details[open]').length > 1")
+    assert seen.run("document.querySelectorAll('#transcript details:not([open])').length") == 0
 
 
 def test_a_request_is_read_by_a_click_on_the_curve(seen: Page, every: Told) -> None:

@@ -86,6 +86,19 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     assert [one["kind"] for one in json.loads(shown)["attempts"]].count("undone") == 2
 
 
+def test_without_a_thread_the_threads_are_listed(told: Told) -> None:
+    """As `threads` lists them, as a table and as JSON; a page to serve or to write needs a thread."""
+    listed = CliRunner().invoke(app, ["inspect", "--db", told.url])
+    assert listed.exit_code == 0
+    assert listed.stdout == CliRunner().invoke(app, ["threads", "--db", told.url]).stdout
+    assert THREAD in listed.stdout
+    row = json.loads(CliRunner().invoke(app, ["inspect", "--db", told.url, "--json"]).stdout)
+    assert row["thread_id"] == THREAD
+    for option in (["--serve"], ["--out", "page.html"]):
+        refused = CliRunner().invoke(app, ["inspect", "--db", told.url, *option])
+        assert (refused.exit_code, "name the thread" in refused.stderr) == (2, True)
+
+
 def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
     """A thread that is not there, a place that cannot be written to."""
     runner = CliRunner()
