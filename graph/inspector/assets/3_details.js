@@ -154,7 +154,7 @@ function gone(attempt) {
   if (!attempt.after) return attempt.kind === "committed" ? "Its checkpoint is erased: what left is not known." : "Nothing.";
   const roles = new Map();
   for (const seq of left) roles.set(roleOf(messages[seq]), (roles.get(roleOf(messages[seq])) ?? 0) + 1);
-  const by = [...roles].map(([role, count]) => `${role} ${number(count)}`).join(", ");
+  const by = [...roles].map(([role, count]) => `${number(count)} ${role}`).join(", ");
   return [
     `${plural(left.length, "message")}${by ? ` (${by})` : ""}; ${number(clipped.length)} shortened. `,
     summary === null ? "" : `In their place stands a summary of ${plural(messages[summary].tokens, "token")}. `,

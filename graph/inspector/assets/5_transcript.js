@@ -33,9 +33,9 @@ function turnsOf(seqs) {
   return groups;
 }
 
-function titleOf(turn, group, placeOf) {
+function titleOf(turn, group, said, placeOf) {
   const { messages } = state.data;
-  const asked = group.map((seq) => messages[seq]).find((one) => one.role === "human" && !one.summary);
+  const asked = said.map((seq) => messages[seq]).find((one) => one.role === "human" && !one.summary);
   const signs = [...new Set(group.map((seq) => placeOf(seq)[1]).map((note) => note.textContent ?? note))];
   return make("span", {}, `Turn ${number(turn)}: `, make("span", { class: "asked" }, asked ? asked.text.slice(0, 100).replace(/\s+/g, " ") : ""),
     make("span", { class: "quiet" }, ` ${plural(group.length, "message")}, ${signs.slice(0, 3).join(", ")}${signs.length > 3 ? " …" : ""}`));
@@ -47,14 +47,14 @@ function transcript() {
   const pattern = patternOf(words), placeOf = places();
   const from = wanted === "view" ? view : said;
   const fits = (seq) => (wanted !== "archive" || placeOf(seq)[0] !== "view") && (!pattern || whole(messages[seq]).search(pattern) >= 0);
-  const groups = turnsOf(from).map(([turn, group]) => [turn, group.filter(fits)]).filter(([, group]) => group.length);
+  const groups = turnsOf(from).map(([turn, group]) => [turn, group.filter(fits), group]).filter(([, group]) => group.length);
   const found = groups.flatMap(([, group]) => group);
   const hits = pattern ? found.reduce((sum, seq) => sum + [...whole(messages[seq]).matchAll(pattern)].length, 0) : 0;
   byId("count").textContent = plural(found.length, "message") + (pattern ? ` with “${words}”, ${plural(hits, "hit")}` : "");
   const open = new Set([...byId("transcript").querySelectorAll("details[open]")].map((part) => part.dataset.turn));
-  byId("transcript").replaceChildren(...groups.map(([turn, group], index) => {
+  byId("transcript").replaceChildren(...groups.map(([turn, group, all], index) => {
     const show = (seq) => message(seq, ...placeOf(seq), contentOf(messages[seq], LONG, pattern));
-    const part = folded(titleOf(turn, group, placeOf), () => (pattern ? make("div", {}, ...group.map(show)) : inPages(group, show)),
+    const part = folded(titleOf(turn, group, all, placeOf), () => (pattern ? make("div", {}, ...group.map(show)) : inPages(group, show)),
       Boolean(pattern) || index === groups.length - 1 || open.has(String(turn)));
     if (!pattern) part.dataset.turn = turn;
     return part;

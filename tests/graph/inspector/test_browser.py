@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.cli.inspect_thread import edits_of
 from langgraph_compaction.graph.inspector.page import page
 from langgraph_compaction.graph.inspector.serving import Server
 from langgraph_compaction.graph.inspector.thread_data import stamp
 from langgraph_compaction.nodes.runtime.window_usage import LOOKS
-from tests.graph.harness import THREAD
+from tests.graph.harness import CONFIG, THREAD
 from tests.graph.inspector.browser import Page, browser
 from tests.graph.inspector.conftest import HOSTILE, Told
 
@@ -208,3 +210,27 @@ def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
         tab.open("about:blank")
         serving.shutdown()
     assert tab.complaints == []
+
+
+def test_the_page_of_a_running_server_changes_the_thread(tab: Page, told: Told) -> None:
+    """Undo from the details, where it would be over the limit by a second button, and a pin from the transcript."""
+    with Server(told.report, lambda: stamp(told.saver, THREAD), edits=edits_of(told.saver, THREAD)) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        tab.complaints.clear()
+        told.grow("b")
+        tab.open(f"http://127.0.0.1:{serving.server_port}/")
+        assert tab.run("document.querySelector('.glance button').textContent") == "Undo"
+        tab.click(".glance button")
+        tab.until("document.querySelector('#done button')")
+        assert "the limit was 1,000" in tab.run("document.querySelector('#done').textContent")
+        tab.click("#done button")
+        tab.until("document.querySelectorAll('#list tbody tr').length === 3")
+        assert tab.run("document.querySelector('#done').textContent").startswith("undone: ")
+        tab.until("[...document.querySelectorAll('.glance button')].some(one => one.textContent === 'Redo')")
+        tab.click("#transcript .message button")
+        tab.until("document.querySelector('#done').textContent.startsWith('The message is pinned')")
+        assert len(CompactionThread(told.graph, CONFIG).pins()) == 1
+        tab.open("about:blank")
+        serving.shutdown()
+    # Chromium reports the refused undo, whose status is 409
+    assert [one for one in tab.complaints if "409" not in one] == []
