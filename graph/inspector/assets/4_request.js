@@ -20,7 +20,9 @@ function noteOf(seq, earlier) {
   return earlier && !earlier.has(seq) ? ["view", "new in this request"] : ["view", ""];
 }
 
-const link = (index, words) => make("a", { href: `#${state.data.attempts[index].row.compaction_id}` }, words);
+/** A link to an attempt. It is followed here, because in a frame of a notebook the address is not that of the page. */
+const link = (index, words) => make("a", { href: `#${state.data.attempts[index].row.compaction_id}`,
+  onclick: (event) => { event.preventDefault(); choose(index, true); } }, words);
 
 function requested(at) {
   const one = state.data.requests[at], before = state.data.requests[at - 1], sent = numbersOf(one.sent);
@@ -41,7 +43,7 @@ function requested(at) {
 function ask(at, go = true) {
   const one = state.data.requests[at];
   if (!one) return;
-  if (go) history.replaceState(null, "", `#request-${at + 1}`);
+  if (go) remembered(() => history.replaceState(null, "", `#request-${at + 1}`));
   state.asked = at;
   byId("asked").hidden = false;
   byId("request").textContent = `Request ${number(at + 1)} of ${number(state.data.requests.length)}, turn ${number(one.turn)}`;

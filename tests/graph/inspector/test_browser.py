@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,22 @@ def test_a_request_is_read_by_a_click_on_the_curve(seen: Page, every: Told) -> N
     seen.click("#twin tbody button")
     assert seen.run("document.querySelector('#request').textContent").startswith(f"Request 1 of {last}, ")
     assert seen.run("document.querySelector('#sent .message:last-child .text').textContent") == "answered"
+
+
+def test_the_page_works_in_a_frame(seen: Page, every: Told, tmp_path: Path) -> None:
+    """As a notebook shows it: a request is opened, and a link leads to the compaction without leaving the page."""
+    file = tmp_path / "page.html"
+    file.write_text(f'<!doctype html><iframe srcdoc="{escape(page(every.report()))}"></iframe>', encoding="utf-8")
+    seen.open(file.as_uri())
+    frame = "document.querySelector('iframe')"
+    seen.until(f"{frame}.contentWindow.ask && {frame}.contentDocument.querySelector('.glance')")
+    seen.run(f"{frame}.contentWindow.ask({len(every.report()['requests']) - 1})")
+    assert seen.run(f"{frame}.contentDocument.querySelector('#request').textContent").startswith("Request ")
+    seen.run(f"{frame}.contentWindow.choose(0, false)")
+    said = seen.run(f"{frame}.contentDocument.querySelector('#sent a').textContent")
+    seen.run(f"{frame}.contentDocument.querySelector('#sent a').click()")
+    chosen = seen.run(f"{frame}.contentDocument.querySelector('#chosen').textContent")
+    assert chosen.startswith(f"No. {said.removeprefix('summary of compaction ')} of 5: ")
 
 
 def test_the_last_compaction_explains_itself(seen: Page, every: Told) -> None:
