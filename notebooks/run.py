@@ -2,13 +2,13 @@
 
     python notebooks/run.py [--write]
 
-With `--write` the outputs are written back into the notebooks. Each is executed in a folder of its own with a copy of
-`data`, where it may write what it likes; the command line of this environment is on its path. A cell with the tag
-`varies` may print something else on each machine.
+With `--write` the outputs are written back into the notebooks, but for those of cells with the tag `not_kept`. Each
+is executed in a folder of its own, where it may write what it likes; the command line of this environment is on its
+path. The recordings are those of `COMPACTION_DATA` (default: ../shared/data, where `make data` puts them); without
+them, nothing is executed. A cell with the tag `varies` may print something else on each machine.
 """
 
 import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,6 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
+DATA = Path(os.environ.get("COMPACTION_DATA") or FOLDER.resolve().parents[1] / "shared" / "data")
 AT_ONCE = 2
 """Notebooks that are executed side by side; each waits for its kernel more than it works."""
 
@@ -36,11 +37,12 @@ def execute(path: Path, *, write: bool) -> list[str]:
     committed = nbformat.read(path, as_version=4)
     fresh = nbformat.read(path, as_version=4)
     with TemporaryDirectory() as folder:
-        shutil.copytree(FOLDER / "data", Path(folder) / "data")
         NotebookClient(fresh, timeout=120, kernel_name="python3", coalesce_streams=True).execute(cwd=folder)
     if write:
         for cell in fresh.cells:
             cell.metadata.pop("execution", None)  # wall times would differ each time
+            if "not_kept" in cell.metadata.get("tags", ()):
+                cell.outputs = []
         nbformat.write(fresh, path)
         return []
     pairs = zip(printed(committed), printed(fresh), strict=True)
@@ -52,6 +54,10 @@ def execute(path: Path, *, write: bool) -> list[str]:
 def main() -> int:
     """Run all."""
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    if not DATA.is_dir():
+        sys.stderr.write(f"notebooks: not executed, {DATA} is absent: `make data` fetches it\n")
+        return bool(os.environ.get("COMPACTION_DATA"))
+    os.environ["COMPACTION_DATA"] = str(DATA.resolve())
     paths, wrong = sorted(FOLDER.glob("*.ipynb")), list[str]()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for path, found in zip(paths, pool.map(partial(execute, write="--write" in sys.argv), paths), strict=True):
