@@ -10,6 +10,7 @@ from langgraph_compaction.checkpoint.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from langgraph_compaction.nodes import (
+        Choice,
         CompactionError,
         CompactionResult,
         CompactionSettings,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ProgressivePseudocode,
         RecentRounds,
         Redaction,
+        Reply,
         RequestError,
         ReserveTokens,
         Selective,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from .undo import OverLimitError
 
 __all__ = [
+    "Choice",
     "CompactionError",
     "CompactionResult",
     "CompactionSettings",
@@ -68,6 +71,7 @@ __all__ = [
     "ProgressivePseudocode",
     "RecentRounds",
     "Redaction",
+    "Reply",
     "RequestError",
     "ReserveTokens",
     "Selective",

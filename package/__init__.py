@@ -11,8 +11,16 @@ from langgraph_compaction.checkpoint.lazy_names import lazy_names
 __version__ = version("langgraph-compaction")
 
 if TYPE_CHECKING:
-    from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, SQLAlchemySaver
+    from langgraph_compaction.checkpoint import (
+        AsyncSQLAlchemySaver,
+        CompactionRecords,
+        Database,
+        Keyring,
+        SQLAlchemySaver,
+        UnknownAttemptError,
+    )
     from langgraph_compaction.graph import (
+        Choice,
         CompactionError,
         CompactionResult,
         CompactionSettings,
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
         ProgressivePseudocode,
         RecentRounds,
         Redaction,
+        Reply,
         RequestError,
         ReserveTokens,
         Selective,
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncSQLAlchemySaver",
+    "Choice",
     "CompactionError",
     "CompactionMiddleware",
     "CompactionRecords",
@@ -63,10 +73,12 @@ __all__ = [
     "CompactionState",
     "CompactionThread",
     "ContextExhaustedError",
+    "Database",
     "Extensions",
     "Faithful",
     "GitDiff",
     "InvalidMessagesError",
+    "Keyring",
     "LayeredDefence",
     "Memories",
     "MessageRefusedError",
@@ -77,6 +89,7 @@ __all__ = [
     "ProgressivePseudocode",
     "RecentRounds",
     "Redaction",
+    "Reply",
     "RequestError",
     "ReserveTokens",
     "SQLAlchemySaver",
@@ -85,6 +98,7 @@ __all__ = [
     "Tasks",
     "ThreadBusyError",
     "TypedRules",
+    "UnknownAttemptError",
     "UnknownWindowError",
     "__version__",
     "acompact_messages",
@@ -99,7 +113,8 @@ __all__ = [
 ]
 
 _CHECKPOINT = dict.fromkeys(
-    ("AsyncSQLAlchemySaver", "CompactionRecords", "SQLAlchemySaver"), "langgraph_compaction.checkpoint"
+    ("AsyncSQLAlchemySaver", "CompactionRecords", "Database", "Keyring", "SQLAlchemySaver", "UnknownAttemptError"),
+    "langgraph_compaction.checkpoint",
 )
 _GRAPH = dict.fromkeys(set(__all__) - {"__version__", *_CHECKPOINT}, "langgraph_compaction.graph")
 

@@ -12,8 +12,13 @@ from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from langchain_core.messages import AIMessageChunk, HumanMessage
 
-from langgraph_compaction import AsyncSQLAlchemySaver, CompactionError, CompactionThread, create_compacting_agent
-from langgraph_compaction.checkpoint import UnknownAttemptError
+from langgraph_compaction import (
+    AsyncSQLAlchemySaver,
+    CompactionError,
+    CompactionThread,
+    UnknownAttemptError,
+    create_compacting_agent,
+)
 from langgraph_compaction.nodes.testing import StreamingModel
 
 NAME = os.environ.get("MODEL")  # such as openai:gpt-4o-mini

@@ -4,8 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from langgraph_compaction import AsyncSQLAlchemySaver, CompactionSettings, create_compacting_agent
-from langgraph_compaction.checkpoint import Database
+from langgraph_compaction import AsyncSQLAlchemySaver, CompactionSettings, Database, create_compacting_agent
 from langgraph_compaction.nodes.testing import StreamingModel
 
 NAME = os.environ.get("MODEL")  # such as openai:gpt-4o-mini
