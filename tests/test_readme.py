@@ -117,13 +117,22 @@ def test_the_guide_names_every_reason_for_a_rejection() -> None:
         assert issubclass(getattr(errors, name, None) or getattr(storage_errors, name), Exception)
 
 
+def anchors(text: str) -> set[str]:
+    """Return the names of a page's sections in links."""
+    titles = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
 def test_every_link_leads_somewhere() -> None:
-    """Files of ours; and each guide and notebook is linked from the README."""
+    """Files of ours and their sections; and each guide and notebook is linked from the README."""
     linked = set[Path]()
     for page, text in PAGES.items():
         folder = ROOT if page == "README.md" else ROOT / "docs"
         links = re.findall(r"\]\(([^):]+)\)", ON_CODE_HOST.sub("", text))
         targets = {(folder / link.partition("#")[0]).resolve() for link in links}
+        sections = [(to or page, section) for to, mark, section in (link.partition("#") for link in links) if mark]
+        pages = [(PAGES.get(Path(to).name), section) for to, section in sections]
+        assert [section for to, section in pages if to and section not in anchors(to)] == [], page
         assert page != "README.md" or not re.findall(r"\]\([^):#]+\)", text), "a package index shows the README too"
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
