@@ -46,6 +46,7 @@ $(STAMPS)/bench: $(STAMPS)/dev
 # An agent reads 300,000 tokens in a window of 32,000, without an API key.
 demo: $(STAMPS)/run
 	$(BIN)/langgraph-compaction demo --out demo.html
+	@echo 'To have the command in this shell: . $(BIN)/activate'
 
 # The tests, in two processes (JOBS). Each file runs in one of them. ARGS are options of pytest: ARGS='-m unit'.
 PYTEST = $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
