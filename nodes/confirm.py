@@ -5,12 +5,13 @@ from functools import partial
 from textwrap import indent
 from typing import Any, Literal, cast, get_args
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.types import interrupt
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
 from .config.prompts import Language
+from .conversation.tokens import call_texts
 from .errors import ContextExhaustedError
 from .events import log
 from .gate.invariants import Finding
@@ -188,7 +189,8 @@ def _beginnings(context: NodeContext, leaving: Sequence[AnyMessage]) -> list[str
     redaction = context.dependencies.redaction
     lines = list[str]()
     for message in leaving[:SHOWN_LEAVING]:
-        text = redaction.message(message).text if redaction else message.text
+        told = redaction.message(message) if redaction else message
+        text = told.text or (" ".join(call_texts(told)) if isinstance(told, AIMessage) else "")
         shown = _TURNED.sub("", one_line(text, SHOWN_CHARACTERS)).replace("](", "] (")  # no link, no image
         lines.append(f"- {message.type}: {quoted(shown)}")
     return [*lines, *(["- ..."] if len(leaving) > SHOWN_LEAVING else [])]

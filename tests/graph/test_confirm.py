@@ -25,6 +25,7 @@ from tests.graph.harness import (
     said,
     standing,
     steps,
+    tool_block,
     values,
     verdicts,
 )
@@ -113,6 +114,15 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     (row,) = ledger(graph)
     assert row.seen is not None
     assert len(row.seen["full"]) == 14
+
+
+async def test_the_question_shows_the_calls_that_would_leave(go: Drive) -> None:
+    """An answer that only calls tools has no text."""
+    graph = asking()
+    blocks = [message for n in range(9) for message in tool_block(n, 80)]
+    await go.invoke(graph, {"messages": [*rounds(1), *blocks, *said("go on")["messages"]]})
+    (action,) = question(graph)["action_requests"]
+    assert """- ai: "read({'n': 0})\"""" in action["description"].splitlines()
 
 
 @pytest.mark.parametrize("answer", [True, "approve", " Approve", APPROVED, edited(focus="the price")])
