@@ -16,10 +16,7 @@ from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pi
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.conversation.view import (
-    NO_VIEW,
-    View,
-    as_said,
-    changed,
+    in_forms,
     seen,
     shown_again,
     with_pins,
@@ -114,11 +111,7 @@ def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any
     """Return the update by which the model sees messages in these forms; the conversation keeps what was said."""
     if not forms:
         return {}
-    said, view = conversation(state.values), state.values.get("compaction_view")
-    old: View = view or NO_VIEW
-    before, clip = old["summary"], {str(form.id): as_said(form) for form in forms}
-    summary = clip.pop(str(before.id), None) if before is not None else None
-    return {"compaction_view": changed(said, view, source=old["source"], clip=clip, summary=summary)}
+    return {"compaction_view": in_forms(conversation(state.values), state.values.get("compaction_view"), forms)}
 
 
 def pins_of(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:

@@ -261,6 +261,13 @@ def changed(
     return View({**made, "undone": old["undone"]}) if "undone" in old and source == old["source"] else made
 
 
+def in_forms(messages: Sequence[AnyMessage], view: View | None, forms: Sequence[AnyMessage]) -> View:
+    """Return the view in which these messages, which it shows, are shown in these forms; also its summary."""
+    old, clip = view or NO_VIEW, {str(form.id): as_said(form) for form in forms}
+    summary = clip.pop(str(old["summary"].id), None) if old["summary"] is not None else None
+    return changed(messages, view, source=old["source"], clip=clip, summary=summary)
+
+
 def _of_thread(made: View, old: View) -> View:
     """Return a view with what holds for its thread, whichever compaction it shows."""
     kept = {key: value for key, value in old.items() if key in ("moved", "inherited")}

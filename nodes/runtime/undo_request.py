@@ -13,9 +13,11 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from ..compaction_request import CALLS_OPEN, NO_REQUEST
-from ..conversation.message_marks import is_summary
+from ..conversation.item_types import without_pin_mark
+from ..conversation.message_marks import is_pinned, is_summary, marks
+from ..conversation.pin_tags import pins_in, without_pin
 from ..conversation.request import Meter
-from ..conversation.view import View, redone_view, seen, undone_view
+from ..conversation.view import View, in_forms, redone_view, seen, undone_view
 from ..errors import RequestError
 from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
@@ -63,7 +65,9 @@ def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | Non
             f"compaction {before.undone[0]} cannot be undone: messages that it had in view have moved to the archive "
             "(messages_in_state, archive()). CompactionThread.transcript(), recall and branch_from still find them"
         )
-    after = undone_view(conversation, view, began, source=before.head or "")
+    after = _without_removed_pins(
+        conversation, undone_view(conversation, view, began, source=before.head or ""), view, pins
+    )
     messages = seen(conversation, after, pins)
     return Undoing(verdict="undone", compactions=before.undone, head=before.head, view=after, messages=messages)
 
@@ -73,8 +77,25 @@ def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collect
     after = redone_view(conversation, view, pins)
     if after is None:
         raise UnknownAttemptError("there is nothing to redo: no compaction was undone since the last one")
+    after = _without_removed_pins(conversation, after, view, pins)
     head, messages = after["source"], seen(conversation, after, pins)
     return Undoing(verdict="redone", compactions=(head,), head=head, view=after, messages=messages)
+
+
+def _without_removed_pins(
+    conversation: Sequence[AnyMessage], after: View, before: View | None, pins: Collection[str]
+) -> View:
+    """Return the view without pins that are not in the view before: neither an undo nor a redo brings a pin back."""
+    stood = seen(conversation, before, pins)
+    whole = {message.id for message in stood if is_pinned(message, pins)}
+    texts = {text for message in stood for text in pins_in(message)}
+    forms = list[AnyMessage]()
+    for message in seen(conversation, after, pins):
+        form = without_pin_mark(message) if marks(message).get("pinned") and message.id not in whole else message
+        for text in pins_in(form):
+            form = form if text in texts else without_pin(form, text)
+        forms += [] if form is message else [form]
+    return in_forms(conversation, after, forms) if forms else after
 
 
 def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,28 @@ async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> Non
         CompactionThread(graph, CONFIG).unpin(text="use tabs")
 
 
+@pytest.mark.usefixtures("unbraked")
+@pytest.mark.parametrize("compactions", [1, 2])
+@pytest.mark.parametrize("undone_before", [True, False])
+async def test_an_undo_or_a_redo_brings_no_pin_back(go: Drive, *, compactions: int, undone_before: bool) -> None:
+    """Of a message or of a text, from the user's own words or an earlier summary; the other pins stand."""
+    graph = agent(dialogue_rounds_keep_min=0)
+    marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin> <Pin>speak French</Pin>", id="marked")
+    await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
+    thread = CompactionThread(graph, CONFIG)
+    await thread.apin(text="be brief")
+    for n in range(compactions):
+        await go.invoke(graph, {"messages": rounds(8, tag=f"more{n}")})
+    assert values(graph)["compaction"]["epoch"] == compactions
+    if undone_before:
+        await thread.aundo(force=True)
+    await thread.aunpin(text="use tabs")
+    await thread.aunpin(text="be brief")
+    for change in [thread.aredo] if undone_before else [lambda: thread.aundo(force=True), thread.aredo]:
+        await change()
+        assert [pin.text for pin in await thread.apins()] == ["speak French"]
+
+
 async def test_a_text_is_pinned_as_a_message_of_its_own() -> None:
     """The model reads it and does not answer it; its words release it. Everything can be done on an event loop."""
     model = ScriptedModel()
