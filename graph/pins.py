@@ -47,6 +47,8 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     """Pin a message of a thread at rest, or a text; return the id of the pinned message."""
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
+    if text is not None and (same := _whole_pin(state, text)):
+        return str(same.id)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
     update, messages = pinning(state.values, name, new)
@@ -98,13 +100,17 @@ def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
 
 
 def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
-    messages, known = _messages(state), pinned_ids(state.values)
-    if whole := next((m for m in messages if is_pinned(m, known) and m.text == text), None):
+    if whole := _whole_pin(state, text):
         return _releasing(state, whole.id)
-    found = [without_pin(message, text) for message in messages if text in pins_in(message)]
+    found = [without_pin(message, text) for message in _messages(state) if text in pins_in(message)]
     if not found:
         raise SettingsError(f"the text {text!r} is not pinned: CompactionThread.pins() shows those that are")
     return _in_view(state, found)
+
+
+def _whole_pin(state: StateSnapshot, text: str) -> AnyMessage | None:
+    known = pinned_ids(state.values)
+    return next((m for m in _messages(state) if is_pinned(m, known) and m.text == text), None)
 
 
 def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any]:

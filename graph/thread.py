@@ -231,10 +231,10 @@ class CompactionThread:
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """Pin a message of the thread, or a text; return the id of the pinned message.
 
-        A pinned message stays word for word, with its tool block. A text becomes a pinned user message of its own.
-        Raises `SettingsError` for a message that the thread does not hold, for neither or both arguments, and where
-        pins would take more than half of the tokens for messages; `CompactionError` while the thread's turn is not
-        over.
+        A pinned message stays word for word, with its tool block. A text becomes a pinned user message of its own,
+        unless one with this text is pinned. Raises `SettingsError` for a message that the thread does not hold, for
+        neither or both arguments, and where pins would take more than half of the tokens for messages;
+        `CompactionError` while the thread's turn is not over.
         """
         return change_sync(
             self.graph, self._config, "apin", lambda config: pinned(self.graph, config, message_id, text)

@@ -134,6 +134,7 @@ async def test_a_text_is_pinned_as_a_message_of_its_own() -> None:
     await graph.ainvoke(said("hello"), CONFIG)
     thread = CompactionThread(graph, CONFIG)
     name = await thread.apin(text="answer in French")
+    assert await thread.apin(text="answer in French") == name, "a program may pin its rules at each start"
     assert graph.get_state(CONFIG).next == ()
     await thread.acompact()
     assert len(model.received) == 1
