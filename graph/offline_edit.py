@@ -15,8 +15,10 @@ from langgraph_compaction.nodes.conversation.view import read_view
 
 from .pins import check_room, pinning
 
-_TASKS = ("branch:to:", "__start__", "__pregel_tasks")
+_TASKS = ("branch:to:", "__start__")
 """Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""
+_SENT = "__pregel_tasks"
+"""The channel of what was sent to nodes that are still to run, such as tool calls; an empty list after that."""
 
 
 def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
@@ -32,8 +34,8 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
 
 def at_rest(found: CheckpointTuple) -> CheckpointTuple:
     """Return the given checkpoint; raise `CompactionError` if its turn is not over."""
-    waiting = [channel for channel in found.checkpoint["channel_values"] if channel.startswith(_TASKS)]
-    if waiting or found.pending_writes:
+    values = found.checkpoint["channel_values"]
+    if values.get(_SENT) or any(channel.startswith(_TASKS) for channel in values) or found.pending_writes:
         raise CompactionError(
             "this thread has work to go on with: resume it first, with the graph that it belongs to"
         )

@@ -2,11 +2,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, agent, frozen, full, said, standing, values, verdicts
 
@@ -46,6 +49,28 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert f"Automatic compactions of {THREAD} are allowed again." in told
     graph.invoke(said("released"), CONFIG)
     assert standing(graph)["epoch"] == 2
+
+
+def test_a_thread_whose_agent_has_called_tools_is_at_rest_after_its_turn(db: str) -> None:
+    """Not while a call waits: the tasks of LangGraph's `Send` stay in each later checkpoint, as an empty list."""
+
+    @tool
+    def read(n: int) -> str:
+        """Read."""
+        return f"read {n}"
+
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    calls = AIMessage("", tool_calls=[{"name": "read", "args": {"n": 1}, "id": "call"}])
+    model = ScriptedModel(replies=["answered", calls, "answered"])
+    graph = agent(model, tools=[read], checkpointer=saver)
+    graph.invoke(full(), CONFIG)
+    graph.invoke(said("read"), CONFIG, interrupt_before=["tools"])
+    assert "resume it first" in call("undo", THREAD, "--db", db, "--force", expect=1).stderr
+    graph.invoke(None, CONFIG)
+    assert call("undo", THREAD, "--db", db, "--force").stdout.startswith("undone: ")
+    assert call("undo", THREAD, "--redo", "--db", db).stdout.startswith("done again: ")
+    graph.invoke(said("on"), CONFIG)
 
 
 @pytest.mark.parametrize("command", [("undo", "--force"), ("undo", "--release")])
