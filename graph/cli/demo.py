@@ -27,8 +27,11 @@ _NEXT = """
 What to try next:
   langgraph-compaction chat
       talk to an agent, and watch its window
-  langgraph-compaction demo --db sqlite:///demo.db
-      keep the thread, for the commands `threads`, `inspect` and `undo`"""
+"""
+_KEEP = """  langgraph-compaction demo --db sqlite:///demo.db
+      keep the thread, for the commands `history`, `show`, `undo` and `inspect`"""
+_KEPT = """  langgraph-compaction inspect {thread} --db URL
+      a report of the thread; `history`, `show` and `undo` take the same arguments"""
 
 
 def demo(
@@ -49,7 +52,8 @@ def demo(
     with open_or_temporary(db) as saver:
         work = Investigation(saver, tiktoken_counter(), thread=f"demo-{uuid4().hex[:8]}")
         console.print(_opening(work), soft_wrap=True)
-        if db and saver.database.durable:
+        kept = db is not None and saver.database.durable
+        if kept:
             console.print(f"It is thread {work.thread} in {place(saver.database.engine.url)}.\n", soft_wrap=True)
         with console.status("") as status:
             for event in work.work():
@@ -67,7 +71,8 @@ def demo(
     console.print(Text("The window before and after the last compaction, in tokens", "bold"))
     print_window(console, usages)
     console.print(Text("\nAt the end", "bold"), table, sep="\n")
-    console.print(words(f"\nThe last answer: {figures['answer']}\n"), words(_NEXT, "dim"), sep="\n")
+    console.print(words(f"\nThe last answer: {figures['answer']}\n"))
+    console.print(words(_NEXT + (_KEPT.format(thread=work.thread) if kept else _KEEP), "dim"), soft_wrap=True)
     if report:
         console.print(words(f"\nOpen the report in a browser: {report}"), soft_wrap=True)
     for problem in failed:

@@ -12,16 +12,16 @@ from .output import cells, dollars, format_time, make_table, print_json, print_t
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     """List the attempts at a compaction of a thread, the oldest first.
 
-    The column for the summary shows the tokens of the requests to the summarizer and of its replies, as the model
-    reported them, and the last one what they cost, if the model's price is known.
+    `summary in/out` are the tokens of the requests to the summarizer and of its replies, as the model reported them,
+    and `cost` is their price, if it is known. `trigger` tells what started the attempt.
     """
     with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
     if as_json:
         print_json(map(asdict, rows))
         return
-    left = ("#", "id", "begun", "trigger", "strategy", "verdict", "reason")
-    table = make_table(left=left, right=("before", "after", "summary\nin/out", "cost"))
+    left, last = ("#", "id", "begun", "verdict"), ("trigger", "strategy", "reason")
+    table = make_table(left=left, right=("before", "after", "summary\nin/out", "cost"), last=last)
     for number, row in enumerate(rows, 1):
         undone = (
             " ".join(name[:SHORT_ID] for name in row.detail.split(", "))
@@ -29,9 +29,9 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
             else ""
         )
         table.add_row(
-            *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at), row.trigger, row.strategy),
-            *cells(row.verdict or "open", row.reason or undone, row.tokens_before, row.tokens_after, _spent(row)),
-            dollars(row.summary_cost),
+            *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at), row.verdict or "open"),
+            *cells(row.tokens_before, row.tokens_after, _spent(row), dollars(row.summary_cost)),
+            *cells(row.trigger, row.strategy, row.reason or undone),
         )
     print_table(table, "It was never compacted.")
 

@@ -21,7 +21,9 @@ from ..control_characters import in_line, json_line, visible
 
 _SHOWN = 200
 """Maximum number of characters of a message that a list shows."""
-_WHOLE = {"#", "id", "checkpoint", "last written", "verdict"}
+_WIDEST = 1_000
+"""Maximum number of characters of a line of a table."""
+_WHOLE = {"#", "verdict"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
 
 
@@ -96,19 +98,30 @@ def tell(told: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
         print_line(sentence)
 
 
-def make_table(*, left: Iterable[str], right: Iterable[str], title: str = "") -> Table:
-    """Return an empty table in which long names are wrapped onto several lines and never cut off."""
-    table = Table(box=box.SIMPLE, show_edge=False, padding=(0, 1, 0, 0), title=title or None)
+def make_table(*, left: Iterable[str], right: Iterable[str], last: Iterable[str] = (), title: str = "") -> Table:
+    """Return an empty table in which long names are wrapped onto several lines and never cut off.
+
+    The columns `last` follow the numbers in `right`, and are aligned to the left too.
+    """
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title=title or None)
     for heading in left:
         table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
     for heading in right:
         table.add_column(heading, justify="right", no_wrap=True)
+    for heading in last:
+        table.add_column(heading, overflow="fold")
     return table
 
 
 def print_table(table: Table, none: str) -> None:
-    """Print a table, or the sentence `none` if it is empty."""
-    Output().print(table if table.row_count else none)
+    """Print a table, or the sentence `none` if it is empty.
+
+    Lines longer than the terminal is wide are left to it: narrower columns would break every word.
+    """
+    console = Output()
+    room = console.options.update(max_width=_WIDEST)
+    console.width = max(console.width, console.measure(table, options=room).maximum)
+    console.print(table if table.row_count else none)
 
 
 def print_messages(title: str, messages: Sequence[BaseMessage], *, whole: bool) -> None:

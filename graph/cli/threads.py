@@ -19,8 +19,6 @@ from ..bill import Bill
 from .options import AsJson, Db, Metadata, Prefix, find_threads, open_existing
 from .output import cells, dollars, format_time, make_table, print_json, print_table
 
-_UUID_CHARS = 36
-"""Length of the ids that LangGraph's server gives to threads. Such an id is not wrapped, so that it can be copied."""
 _TO_THE_MINUTE = 16
 """Number of characters of a time without its seconds, for which a narrow terminal has no room."""
 
@@ -108,8 +106,6 @@ def threads(
         left=[heading for heading in used if heading in _LEFT],
         right=[heading for heading in used if heading not in _LEFT],
     )
-    if "thread" in used:
-        table.columns[0].min_width = min(_UUID_CHARS, max(len(str(row["thread_id"])) for row in rows))
     for row in rows:
         table.add_row(*cells(*(cell(row) for cell in used.values())))
     print_table(

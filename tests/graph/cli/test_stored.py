@@ -122,7 +122,7 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     assert (first["verdict"], first["reason"]) == ("rejected_empty", "empty")
     assert (second["verdict"], second["tokens_before"], second["tokens_after"]) == ("committed", 12_345, 678)
     printed = shown("history", "talk", "--db", kept)
-    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321 $0.0125" in printed
+    assert "2026-09-21 14:13:20 committed 12,345 678 11,000/321 $0.0125 tokens summary" in printed
     assert "9,000/0" in printed
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
 
