@@ -22,7 +22,7 @@ const CAUSES = {
   overflow: "The provider refused the request as too long",
   manual: "It was asked for",
   command: "It was asked for by a command in the conversation",
-  preparing: "A summary was to be ready before it was needed",
+  ahead: "A summary was to be ready before it was needed",
 };
 
 function list() {

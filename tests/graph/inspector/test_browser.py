@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.inspect_thread import edits_of
 from langgraph_compaction.graph.inspector.page import page
 from langgraph_compaction.graph.inspector.serving import Server
 from langgraph_compaction.graph.inspector.thread_data import stamp
+from langgraph_compaction.nodes.compaction_request import WISHES
+from langgraph_compaction.nodes.runtime.engine import TOKEN_TRIGGERS
 from langgraph_compaction.nodes.runtime.window_usage import LOOKS
 from tests.graph.harness import CONFIG, THREAD
 from tests.graph.inspector.browser import Page, browser
@@ -211,6 +214,15 @@ def test_the_last_compaction_explains_itself(seen: Page, every: Told) -> None:
         f"undo {THREAD} {attempt['row']['compaction_id']} --db URL",
     ):
         assert words in told, words
+
+
+def test_the_cause_of_every_attempt_of_the_package_is_told_in_words(seen: Page) -> None:
+    """Only a trigger of an application is shown by its name."""
+    for trigger in (*TOKEN_TRIGGERS, *WISHES, "overflow", PREPARING):
+        told = seen.run(
+            f"why({{...state.data.attempts[2], row: {{trigger: '{trigger}', tokens_before: 9}}}}).innerText"
+        )
+        assert f"“{trigger}”" not in told
 
 
 def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
