@@ -109,10 +109,11 @@ def _headline(row: LedgerRow) -> str:
     spent = ", ".join(filter(None, (tokens_spent(row.usage), dollars(row.summary_cost))))
     calls += f" ({spent})" if calls and spent else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
+    sizes = "".join(f" (trigger {one.trigger:,}, limit {one.limit:,})" for one in stored_usages(row.window)[:1])
     strategy = f"{row.strategy}, " if row.strategy else ""  # a refused or declined attempt has none
     return (
         f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {strategy}trigger {row.trigger}: "
-        f"{row.tokens_before:,}{after} tokens{calls}"
+        f"{row.tokens_before:,}{after} tokens{sizes}{calls}"
     )
 
 

@@ -67,7 +67,7 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """
     (row,) = CompactionThread(graph, CONFIG).history()
     left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
-    sizes = f"870 -> {row.tokens_after} tokens"
+    sizes = f"870 -> {row.tokens_after} tokens (trigger 800, limit 1,000)"
     figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: {sizes}"
     summary = ["", bold("summary"), *row.summary.splitlines(), "", bold("left the view: 14 messages")]
     for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):
