@@ -81,6 +81,8 @@ class Commands(TyperGroup):
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
         alone.command(cmd_name, rich_help_panel=listed.panel)(getattr(module, listed.module or cmd_name))
         command = typer.main.get_command(alone)
+        # typer would break the paragraphs where the source does
+        command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
         command.epilog = " ".join(
             f"{option.opts[0]} defaults to the variable {option.envvar}."
             for option in command.params

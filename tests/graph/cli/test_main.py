@@ -1,5 +1,6 @@
 """The command line as a whole: its help, its version, and what its help imports."""
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import version
@@ -19,6 +20,14 @@ def test_the_help_lists_a_command_with_the_first_sentences_of_its_own_help(name:
     command = ROOT.get_command(typer.Context(ROOT), name)
     assert command.name == name
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].summary
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_paragraph_of_the_help_is_broken_only_by_the_terminal(name: str) -> None:
+    """In one of any width, a paragraph is one line."""
+    command = ROOT.get_command(typer.Context(ROOT), name)
+    shown = [line.strip() for line in call(name, "--help", width=2_000).stdout.splitlines()]
+    assert {" ".join(part.split()) for part in inspect.cleandoc(command.callback.__doc__).split("\n\n")} <= {*shown}
 
 
 def test_the_help_imports_neither_langgraph_nor_sqlalchemy() -> None:
