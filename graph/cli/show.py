@@ -94,11 +94,11 @@ def show(
         return
     print_line(_headline(row))
     print_window(Output(), stored_usages(row.window))
+    print_messages("left the view", left, whole=whole)
+    print_messages("shortened", clipped, whole=whole)
     if row.summary:
         Output().print(Text("\nsummary", "bold"))
         print_line(row.summary)
-    print_messages("left the view", left, whole=whole)
-    print_messages("shortened", clipped, whole=whole)
 
 
 def _headline(row: LedgerRow) -> str:

@@ -61,7 +61,7 @@ def growing(db: str) -> Any:
 
 
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
-    """`show` prints the figures, the summary, and one line for each removed message in a terminal of any width.
+    """`show` prints the figures, one line for each removed message in a terminal of any width, then the summary.
 
     With `--json`, `show` prints the same data as JSON.
     """
@@ -69,12 +69,14 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
     sizes = f"870 -> {row.tokens_after} tokens (trigger 800, limit 1,000)"
     figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: {sizes}"
-    summary = ["", bold("summary"), *row.summary.splitlines(), "", bold("left the view: 14 messages")]
+    summary = ["", bold("summary"), *row.summary.splitlines()]
     for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):
         shown = call("show", THREAD, row.compaction_id, "--db", db, *options, width=60, colors=True).stdout
         texts = [filler(words, f"r{who}{n}-") + rest for n in range(7) for who in "ua"]
         assert shown.splitlines()[0] == f"{figures}, 1 call of the summarizer"
-        assert shown.endswith("\n".join(["", *summary, *map(listed, left, texts), ""]))
+        assert shown.endswith(
+            "\n".join(["", "", bold("left the view: 14 messages"), *map(listed, left, texts), *summary, ""])
+        )
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
     usages = stored_usages(plain["window"])
     drawn = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[1:]
@@ -201,10 +203,11 @@ def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
         graph.invoke({"messages": [HumanMessage("first", id="q0"), *blocks, HumanMessage("go on", id="q1")]}, CONFIG)
     shown = call("show", THREAD, "1", "--db", db, "--whole").stdout.splitlines()
     results = [message for message in blocks if message.type == "tool"]
-    assert shown[shown.index("</facts>") + 1 :] == [
-        *("", "shortened: 4 messages"),
-        *(f"{handle(message)}   tool {message.text}" for message in results),
+    listed_from = shown.index("shortened: 4 messages")
+    assert shown[listed_from + 1 : shown.index("summary") - 1] == [
+        f"{handle(message)}   tool {message.text}" for message in results
     ]
+    assert not any("left the view" in line for line in shown[:listed_from])
     (plain,) = lines("show", THREAD, "1", "--db", db)
     assert (plain["left"], [message["id"] for message in plain["clipped"]]) == ([], [one.id for one in results])
 
