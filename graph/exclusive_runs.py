@@ -321,7 +321,10 @@ def _released(wanted: _Wanted) -> Effects[bool]:
         held = yield from _called(wanted, give_back)
     except CheckpointError as error:
         log.warning(
-            "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
+            "The lease of thread %r could not be given back; it is tried again, and ends by itself in %g s: %s",
+            wanted.lease.thread_id,
+            LEASE_S,
+            error,
         )
         return _wall_clock() < max(wanted.until, wanted.lease.until)
     return held is not False

@@ -141,6 +141,7 @@ class StoredRunLeases:
         self._lasts_s = lasts_s
         self._lock = threading.Lock()
         self._held: WeakSet[RunLease] = WeakSet()
+        self._owed: dict[RunLease, float] = {}  # leases still to be given back, and when they end by themselves
         self._heart: threading.Thread | None = None
 
     def take(self, lease: RunLease) -> bool:
@@ -164,6 +165,9 @@ class StoredRunLeases:
         If the connection is lost, so that the rows may have been deleted by a call whose answer was lost, the lease
         counts as held unless a heartbeat has found it lost. So does a lease whose row another run of this process has
         taken since this call began.
+
+        A lease that cannot be given back because the database fails is given back at a heartbeat. Then this call
+        raises the error.
         """
         with self._lock:  # before the lease ends, because a heartbeat forgets leases that have ended
             taken = lease in self._held
@@ -171,16 +175,20 @@ class StoredRunLeases:
         lease.ended = True
         if lease.process != owner():  # this is a forked child, and the run goes on in its parent
             return True
-        name, place = _names(lease.thread_id)
-        mine = {"lease": name, "place": place, "token": lease.token}
         calls = 0
 
         def delete() -> int:
             nonlocal calls
             calls += 1
-            return self.database.statement(_GIVE_BACK, mine)
+            return self.database.statement(_GIVE_BACK, _rows_of(lease))
 
-        deleted = self.database.retry(delete)
+        try:
+            deleted = self.database.retry(delete)
+        except CheckpointError:
+            with self._lock:
+                self._owed[lease] = self._now() + self._lasts_s
+                self._start_heart()
+            raise
         return taken and not lease.lost and (deleted > 0 or calls > 1 or lease.passed_on)
 
     def _free_lease(self, lease: RunLease) -> tuple[sa.Insert, dict[str, Any]]:
@@ -246,28 +254,44 @@ class StoredRunLeases:
     def _prolong_while_held(self, lease: RunLease) -> None:
         with self._lock:
             self._held.add(lease)
-            if self._heart is None or not self._heart.is_alive():  # a forked child has no OS thread of its parent
-                self._heart = threading.Thread(target=self._beat, name="compaction-run-leases", daemon=True)
-                self._heart.start()
+            self._start_heart()
+
+    def _start_heart(self) -> None:
+        if self._heart is None or not self._heart.is_alive():  # a forked child has no OS thread of its parent
+            self._heart = threading.Thread(target=self._beat, name="compaction-run-leases", daemon=True)
+            self._heart.start()
 
     def _beat(self) -> None:
-        """Prolong the leases that this process holds; end when it holds none."""
+        """Prolong the leases that this process holds, and give back those it still owes; end when there are none."""
         while True:
             time.sleep(self._lasts_s / HEARTBEATS)
             with self._lock:
                 self._held = WeakSet(lease for lease in self._held if not lease.ended and lease.process == owner())
                 leases = {lease.token: lease for lease in self._held}
-                if not leases:
+                self._owed = {lease: until for lease, until in self._owed.items() if self._now() < until}
+                owed = [*self._owed]
+                if not leases and not owed:
                     self._heart = None
                     return
             try:
-                self._prolong(leases)
+                if leases:
+                    self._prolong(leases)
             except CheckpointError as error:
                 log.warning(
                     "The lease of a running turn could not be prolonged, and ends after %s s: %s",
                     self._lasts_s,
                     error,
                 )
+            self._give_back(owed)
+
+    def _give_back(self, owed: list[RunLease]) -> None:
+        for lease in owed:
+            try:
+                self.database.run_statement(_GIVE_BACK, _rows_of(lease))
+            except CheckpointError:  # `release` has told it; the next heartbeat tries again
+                return
+            with self._lock:
+                self._owed.pop(lease, None)
 
     def _prolong(self, leases: Mapping[str, RunLease]) -> None:
         """Prolong leases by their tokens; mark those that are lost."""
@@ -339,6 +363,12 @@ def _names(thread_id: str) -> tuple[str, str]:
     named = thread_id.encode("utf-8", "surrogatepass")
     lease, place = (blake2b(named, digest_size=16, person=person).hexdigest() for person in (b"", b"next"))
     return lease, place
+
+
+def _rows_of(lease: RunLease) -> dict[str, str]:
+    """Return the parameters of `_GIVE_BACK`."""
+    name, place = _names(lease.thread_id)
+    return {"lease": name, "place": place, "token": lease.token}
 
 
 _GIVE_BACK = sa.delete(tables.run_lease).where(

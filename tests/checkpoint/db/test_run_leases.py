@@ -201,6 +201,39 @@ def test_a_lost_answer_is_no_lost_lease(database: Database, thread_id: str, monk
     assert stored(database, lease) == 0
 
 
+def test_a_lease_is_given_back_after_an_outage(
+    database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs of other processes need not wait until it ends by itself."""
+    beats, proceed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def sleep(_: float) -> None:
+        beats.release()
+        assert proceed.acquire(timeout=20)
+
+    def down(*_: Any) -> int:
+        raise DatabaseError("cannot connect")
+
+    monkeypatch.setattr(run_leases, "time", SimpleNamespace(sleep=sleep))
+    leases, lease, others = StoredRunLeases(database), RunLease(thread_id), {*threading.enumerate()}
+    assert leases.take(lease)
+    [heart] = {*threading.enumerate()} - others
+    assert beats.acquire(timeout=20)
+    with monkeypatch.context() as outage:
+        outage.setattr(database, "statement", down)
+        with pytest.raises(DatabaseError):
+            leases.release(lease)
+        proceed.release()
+        assert beats.acquire(timeout=20)
+        assert stored(database, lease)
+    proceed.release()
+    assert beats.acquire(timeout=20)
+    assert not stored(database, lease)
+    proceed.release()
+    heart.join(20)
+    assert not heart.is_alive()
+
+
 def test_an_erased_thread_leaves_no_lease(database: Database, thread_id: str) -> None:
     """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
     records, lease = CompactionRecords(database), RunLease(thread_id)
