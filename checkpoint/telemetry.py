@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from importlib.metadata import version
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from langgraph.errors import GraphBubbleUp
 
 from .usage import Usage
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Histogram, Meter
 
 try:
     from opentelemetry import metrics, trace
@@ -42,6 +45,23 @@ HISTOGRAMS: Mapping[str, tuple[str, str]] = {
 }
 """Unit and description of each histogram, by its name after `langgraph_compaction.`."""
 
+BUCKETS: Mapping[str, tuple[float, ...]] = {
+    "s": (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+    "{token}": (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
+}
+"""Bounds of the buckets by unit, for an application that sets none: those of the SDK begin at five seconds."""
+
+
+def made_histograms(meter: "Meter") -> dict[str, "Histogram"]:
+    """Make `HISTOGRAMS` with a meter."""
+    return {
+        name: meter.create_histogram(
+            f"{SCOPE}.{name}", unit, description, explicit_bucket_boundaries_advisory=BUCKETS[unit]
+        )
+        for name, (unit, description) in HISTOGRAMS.items()
+    }
+
+
 _TRACER = trace.get_tracer(SCOPE, version("langgraph-compaction")) if trace else None
 _METER = metrics.get_meter(SCOPE, version("langgraph-compaction")) if metrics else None
 _ATTEMPTS = (
@@ -49,9 +69,7 @@ _ATTEMPTS = (
     if _METER
     else None
 )
-_HISTOGRAMS = (
-    {name: _METER.create_histogram(f"{SCOPE}.{name}", *told) for name, told in HISTOGRAMS.items()} if _METER else {}
-)
+_HISTOGRAMS = made_histograms(_METER) if _METER else {}
 
 
 def span(name: str, attributes: Attributes | None = None) -> AbstractContextManager[None]:

@@ -84,8 +84,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     meter = recorded.meter
     monkeypatch.setattr(telemetry, "_TRACER", recorded.tracer)
     monkeypatch.setattr(telemetry, "_ATTEMPTS", meter.create_counter(f"{telemetry.SCOPE}.compactions"))
-    histograms = {name: meter.create_histogram(f"{telemetry.SCOPE}.{name}") for name in telemetry.HISTOGRAMS}
-    monkeypatch.setattr(telemetry, "_HISTOGRAMS", histograms)
+    monkeypatch.setattr(telemetry, "_HISTOGRAMS", telemetry.made_histograms(meter))
     return recorded
 
 
@@ -445,6 +444,15 @@ async def test_a_preparation_reaches_tracers_alone_of_the_callbacks(
     assert call["trace_id"] == named["model"]["trace_id"]
     assert call["parent_run_id"] == named["model"]["id"]
     assert len(runs.names) == known
+
+
+@pytest.mark.parametrize(("name", "lower", "higher"), [("database.duration", 0.004, 0.2), ("run.wait", 0.2, 20)])
+def test_buckets_tell_usual_times_apart(recorded: Recorded, name: str, lower: float, higher: float) -> None:
+    """In an application that sets no bounds of its own."""
+    for value in (lower, higher):
+        telemetry.record(name, value)
+    (point,) = recorded.points(name)
+    assert max(point.bucket_counts) == 1
 
 
 @pytest.mark.parametrize("found", ["None", "types.ModuleType('opentelemetry')"], ids=["no package", "an empty one"])
