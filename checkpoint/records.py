@@ -336,7 +336,10 @@ def _chain(transaction: Transaction, thread: Thread, head: str | None) -> list[s
 
 def _nothing_to_undo(thread_id: str, compaction_id: str | None, line: Sequence[str]) -> str:
     if compaction_id is None or not line:
-        return f"there is nothing to undo in thread {thread_id!r}: no compaction was committed, or all were undone"
+        return (
+            f"there is nothing to undo in thread {thread_id!r}: no compaction was committed, all were undone, or a "
+            "message was erased"
+        )
     return (
         f"no compaction of the state of thread {thread_id!r} has the id {compaction_id!r}, or several ids begin so: "
         f"the ids are {', '.join(line)}"

@@ -73,22 +73,24 @@ class Keyring:
         encrypted = self._ciphers[self.current].encrypt(nonce, data, _associated_data(place, name))
         return bytes([len(name)]) + name + nonce + encrypted
 
-    def decrypt(self, place: bytes, data: bytes) -> bytes:
-        """Undo `encrypt`; raise KeyringError for an unknown key id, RowError if the bytes or `place` were changed."""
+    def decrypt(self, place: bytes, data: bytes, row: str) -> bytes:
+        """Undo `encrypt`; raise KeyringError for an unknown key id, RowError if the bytes or `place` were changed.
+
+        The errors name `row`, because `place` can hold the salt of a thread.
+        """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
 
         name, rest = data[1 : 1 + data[0]] if data else b"", data[1 + data[0] :] if data else b""
-        cipher = self._ciphers.get(name.decode(errors="replace"))
+        key_id = name.decode(errors="replace")
+        cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise KeyringError(f"{_shown(place)} was encrypted with a key that is not in the keyring")
+            raise KeyringError(f"{row} was encrypted with a key that is not in the keyring: {key_id!r}")
         if len(rest) < _NONCE_BYTES:
-            raise RowError(f"{_shown(place)} is damaged: it is cut off")
+            raise RowError(f"{row} is damaged: it is cut off")
         try:
             return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _associated_data(place, name))
         except InvalidTag:
-            raise RowError(
-                f"{_shown(place)} is damaged, or encrypted for another place or with another key"
-            ) from None
+            raise RowError(f"{row} is damaged, or encrypted for another place or with another key") from None
 
     def is_current(self, body: bytes) -> bool:
         """Return whether a row's body was encrypted with the current key."""
@@ -138,7 +140,7 @@ class RowCodec:
                 if body[1:_CHECKED_BYTES] == checksum:
                     return _decompress(data)
             elif kind == _ENCRYPTED and self._keys is not None:
-                return _decompress(self._keys.decrypt(place, body[1:]))
+                return _decompress(self._keys.decrypt(place, body[1:], self.describe(row)))
         except (ValueError, zstandard.ZstdError) as error:
             raise RowError(f"{self.describe(row)} is damaged: {error}") from error
         if kind == _ENCRYPTED:
@@ -183,7 +185,7 @@ class RowCodec:
 
     def describe(self, row: str) -> str:
         """Return the row's name for an error message."""
-        return f"{row} of thread {self.thread}"
+        return f"{row}{self._of_thread.rstrip()}"
 
 
 def new_salt() -> bytes:
@@ -205,10 +207,6 @@ def expect_types(*pairs: tuple[Any, type]) -> None:
     for value, kind in pairs:
         if type(value) is not kind:
             raise TypeError(f"expected a {kind.__name__}, found a {type(value).__name__}")
-
-
-def _shown(place: bytes) -> str:
-    return place.decode("utf-8", "replace")
 
 
 def _associated_data(place: bytes, key_id: bytes) -> bytes:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from langgraph_compaction.checkpoint import Keyring, KeyringError
 from langgraph_compaction.checkpoint.db.row_codec import RowCodec, new_salt
-from langgraph_compaction.checkpoint.errors import RowError
+from langgraph_compaction.checkpoint.errors import CheckpointError, RowError
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 PLAIN = RowCodec(7)
@@ -54,7 +54,7 @@ def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
     assert b"said" not in sealed
     with pytest.raises(KeyringError, match="open the database with its keys"):
         PLAIN.decode("row", sealed)
-    with pytest.raises(KeyringError, match="not in the keyring"):
+    with pytest.raises(KeyringError, match="not in the keyring: 'k'"):
         RowCodec(7, Keyring({"o": OTHER}, current="o"), b"s" * 16).decode("row", sealed)
     for keys, salt in (
         (Keyring({"k": OTHER}, current="k"), b"s" * 16),
@@ -64,6 +64,16 @@ def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
             RowCodec(7, keys, salt).decode("row", sealed)
     with pytest.raises(RowError, match="not encrypted"):
         KEYED.decode("row", PLAIN.encode("row", b"said"))
+
+
+@pytest.mark.parametrize("key", [{"o": OTHER}, {"k": OTHER}], ids=["unknown", "another"])
+@pytest.mark.parametrize("cut", [None, 5])
+def test_no_error_tells_the_salt(key: dict[str, bytes], cut: int | None) -> None:
+    """It keeps the hashes of messages from being guessed, and errors stand in logs."""
+    sealed = KEYED.encode("row", b"said")[:cut]
+    with pytest.raises(CheckpointError) as raised:
+        RowCodec(7, Keyring(key, current=next(iter(key))), b"s" * 16).decode("row", sealed)
+    assert (b"s" * 16).hex() not in str(raised.value)
 
 
 @pytest.mark.parametrize(
