@@ -180,6 +180,7 @@ def _checkpoints(
         if not one_thread:  # follows from the condition above, and lets the database begin within the index
             query = query.where(_checkpoint.id <= sa.bindparam("after_id", type_=_BINARY))
     held = _checkpoint.metadata_hashes
-    query = query.where(*(held.is_(None) | held.contains(sa.bindparam(f"hash_{place}")) for place in range(hashes)))
+    unknown = held.is_(None) | _thread.salt.is_not(None)  # the hashes of an encrypted thread are keyed
+    query = query.where(*(unknown | held.contains(sa.bindparam(f"hash_{place}")) for place in range(hashes)))
     size = sa.bindparam("size", type_=sa.BigInteger())
     return query.order_by(*(column.desc() for column in order.values())).limit(size)

@@ -42,7 +42,8 @@ class Keep:
 def names(transaction: Transaction, prefix: str | None = None, metadata_hashes: Sequence[str] = ()) -> list[str]:
     """Return the ids of the threads that may be wanted, in the order in which they were created.
 
-    Their ids begin with `prefix`, and each hash is found in the metadata hashes of one of their checkpoints.
+    Their ids begin with `prefix`, and each hash is found in the metadata hashes of one of their checkpoints. An
+    encrypted thread, whose hashes are keyed, may always be wanted.
     """
     row, held = tables.thread.c, tables.checkpoint.c.metadata_hashes
     query = sa.select(row.thread_id).order_by(row.id)
@@ -51,7 +52,8 @@ def names(transaction: Transaction, prefix: str | None = None, metadata_hashes: 
         query = query.where(sa.func.substr(row.thread_id, 1, sa.func.length(begin)) == begin)
     if metadata_hashes:
         having = (held.is_(None) | held.contains(one) for one in metadata_hashes)
-        query = query.where(sa.exists().where(tables.checkpoint.c.thread == row.id, *having))
+        found = sa.exists().where(tables.checkpoint.c.thread == row.id, *having)
+        query = query.where(found | row.salt.is_not(None))
     return list(transaction.execute(query).scalars())
 
 

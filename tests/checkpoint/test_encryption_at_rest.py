@@ -238,3 +238,13 @@ def test_what_one_writes_while_another_rotates_is_kept(any_url: str) -> None:
         assert rotator.rotate() > 0
     with opened(any_url, SECOND) as saver:
         assert len(read(saver)) == 3
+
+
+def test_without_keys_nobody_is_told_that_a_user_has_no_threads(any_url: str, thread_id: str) -> None:
+    """Who erases all threads of a user by metadata must learn that the encrypted ones could not be searched."""
+    with opened(any_url) as saver:
+        saver.setup()
+        Steps(saver, thread_id).put({"x": 1}, user="u1")
+        assert saver.threads(thread_id, {"user": "u1"}) == [thread_id]
+    with opened(any_url, keys=None) as saver, pytest.raises(KeyringError, match="is encrypted"):
+        saver.threads(thread_id, {"user": "u1"})
