@@ -50,7 +50,8 @@ class Request(TypedDict):
     trigger: int | None
     """Size in tokens at which a compaction starts, as the last attempt before the request recorded it.
 
-    For requests before the first attempt, it is the size that the first attempt recorded; `None` without attempts.
+    For requests before the first attempt, it is the size that the first commit, else the first attempt, recorded;
+    `None` without attempts.
     """
     limit: int | None
     sent: Runs
@@ -216,7 +217,7 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
     answered: dict[str, int] = {}
     seen: set[int] = set()
     turn, fixed = 0, 0
-    sizes = _Sizes.before(data.line)
+    sizes = _Sizes.before(data)
     for checkpoint in data.line:
         turn += checkpoint.source == "input"
         sizes = sizes.after(checkpoint)
@@ -263,11 +264,13 @@ class _Sizes:
     limit: int | None
 
     @classmethod
-    def before(cls, line: Sequence[CheckpointData]) -> "_Sizes":
-        """Return the trigger and the limit that the first attempt recorded; they also stand for earlier requests."""
-        return next(
-            (sizes for checkpoint in line if (sizes := cls(None, None).after(checkpoint)).trigger), cls(None, None)
-        )
+    def before(cls, data: ThreadData) -> "_Sizes":
+        """Return the trigger and the limit before the first commit, else those that the first attempt recorded."""
+        found = next((row.window[0] for row in data.attempts if row.window), None)
+        if found:
+            return cls(found["trigger"], found["limit"])
+        recorded = (cls(None, None).after(checkpoint) for checkpoint in data.line)
+        return next((sizes for sizes in recorded if sizes.trigger), cls(None, None))
 
     def request(self, checkpoint: CheckpointData, turn: int, call: "_Call") -> Request:
         return Request(

@@ -7,7 +7,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import read, stamp
 from tests.fakes import ScriptedModel, calls, usage
-from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, rounds, standing, tool_block, values
 from tests.graph.inspector.conftest import Told
 
 
@@ -96,6 +96,18 @@ def test_what_was_shortened_has_both_forms(told: Told) -> None:
         old, new = report["messages"][before], report["messages"][after]
         assert old["id"] == new["id"]
         assert old["tokens"] > new["tokens"]
+
+
+def test_requests_before_the_first_commit_have_their_own_limit(told: Told) -> None:
+    """Recall takes room from the limit only after it."""
+    made = agent(checkpointer=told.saver, recall="automatic", context_window=8_000)
+    config = {"configurable": {"thread_id": "recalled"}}
+    for given in ([], rounds(60, 60, "a"), rounds(60, 60, "b")):
+        made.invoke({"messages": [*given, HumanMessage("on")]}, config)
+    report = report_of(read(told.saver, "recalled"), WORDS)
+    (first, *_), attempt = report["requests"], report["attempts"][0]
+    assert first["limit"] == attempt["window"][0]["limit"]
+    assert (report["requests"][-1]["limit"] or 0) < (first["limit"] or 0)
 
 
 def test_commits_that_follow_too_soon_are_named(told: Told) -> None:
