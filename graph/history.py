@@ -33,6 +33,7 @@ from .bill import Bill
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import thread_of
+from .inspector.page import CAUSES
 from .notebook_display import Parts, card
 from .recall_tool import Wanted, Where, look_up, recalled
 from .thread_state import at_rest, records_of, state_of, written
@@ -102,13 +103,29 @@ class Compaction:
 
     def _repr_html_(self) -> str | None:
         row = self.row
-        figures = [("reason", f"{row.reason} {row.detail}".strip()), ("strategy", row.strategy)]
+        why = [("why", CAUSES.get(row.trigger, row.trigger)), ("reason", f"{row.reason} {row.detail}".strip())]
         sizes = [("tokens before", row.tokens_before), ("tokens after", row.tokens_after)]
-        standing = [("in force", "yes" if self.on_this_branch else "no")]
+        ends = [
+            ("strategy", row.strategy),
+            ("cost", _cost(row)),
+            ("in force", "yes" if self.on_this_branch else "no"),
+        ]
+        if self.on_this_branch:
+            ends.append(("undo", f'thread.undo("{row.compaction_id}")'))
         parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
         title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
         usages = stored_usages(row.window)
-        return card(title, [*figures, *sizes, *standing], parts, row.summary or "", usages)
+        return card(title, [*why, *sizes, *ends], parts, row.summary or "", usages)
+
+
+def _cost(row: LedgerRow) -> str:
+    if not row.summary_calls:
+        return "no call for a summary"
+    took = row.usage
+    price = "price not known" if took.cost is None else f"${took.cost:.3g}"
+    return (
+        f"calls for the summary: {took.calls}, {took.input_tokens:,} tokens in, {took.output_tokens:,} out, {price}"
+    )
 
 
 def bill_of(graph: Graph, config: RunnableConfig) -> Effects[Bill]:

@@ -100,6 +100,7 @@ def _chart(data: Report, usage: WindowUsage) -> Chart:
 
 def _draw_requests(axes: "Axes", data: Report) -> None:
     requests, commits = data["requests"], [one for one in data["attempts"] if one["kind"] == "committed"]
+    undone = [one for one in data["attempts"] if one["kind"] == "undone" and one["row"]["verdict"] != "undone"]
     numbers = range(1, len(requests) + 1)
     axes.plot(numbers, [one["tokens"] for one in requests], marker=".", label="request")
     lines: tuple[tuple[Literal["limit", "trigger"], str], ...] = (("limit", "tab:red"), ("trigger", "tab:orange"))
@@ -110,7 +111,7 @@ def _draw_requests(axes: "Axes", data: Report) -> None:
     for one in commits:
         _draw_fall(axes, one)
     _mark(axes, commits, "v", "tab:green", "compaction")
-    _mark(axes, [one for one in data["attempts"] if one["kind"] == "undone"], "v", "tab:purple", "undone compaction")
+    _mark(axes, undone, "v", "tab:purple", "undone compaction")
     _mark(axes, [one for one in data["attempts"] if one["kind"] == "failed"], "x", "tab:red", "failed compaction")
     axes.set(xlabel="request", ylabel="tokens", title="Tokens of each request")
     axes.set_ylim(bottom=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
@@ -39,6 +39,7 @@ class OverLimitError(CompactionError):
 class Undone:
     """The result of an undo or a redo; `trigger` and `limit`, in tokens, are `None` if each call chooses a model."""
 
+    verdict: Literal["undone", "redone"]
     compactions: tuple[str, ...]
     """Ids of the compactions that were undone, oldest first; after a redo, the id of the last one."""
     messages: int
@@ -50,7 +51,8 @@ class Undone:
 
     def _repr_html_(self) -> str | None:
         sizes = [("tokens", self.tokens), ("trigger", self.trigger), ("limit", self.limit)]
-        return card(f"Undone: {', '.join(self.compactions)}", [("messages in view", self.messages), *sizes])
+        title = "Undone" if self.verdict == "undone" else "Done again"
+        return card(f"{title}: {', '.join(self.compactions)}", [("messages in view", self.messages), *sizes])
 
 
 def released(graph: Graph, config: RunnableConfig) -> Effects[None]:
@@ -104,6 +106,7 @@ def _sized(dependencies: Dependencies, change: Undoing, compaction: dict[str, An
     stored: Mapping[str, int] = compaction.get("sizes") or {}  # where the model is not known before its first call
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return meter, Undone(
+        verdict=change.verdict,
         compactions=change.compactions,
         messages=len(change.messages),
         tokens=meter.request(change.messages),

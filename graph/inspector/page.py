@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
+CAUSES = {
+    "input": "The new input made the request too large",
+    "precheck": "The next request was too large, as checked before the model was called",
+    "check": "The conversation was too large after the model's answer",
+    "overflow": "The provider refused the request as too long",
+    "manual": "It was asked for",
+    "command": "It was asked for by a command in the conversation",
+    "ahead": "A summary was to be ready before it was needed",
+}
+"""Why an attempt began, by `trigger` of its row in the ledger."""
 _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_request.js", "5_transcript.js", "6_page.js")
 
 
@@ -52,9 +62,10 @@ def thread_page(saver: Saver, thread_id: str) -> str:
 
 
 def data(report: Report) -> dict[str, Any]:
-    """Return what the script of the page draws: the report, and by attempt the bars of its window as HTML."""
+    """Return what the script of the page draws: the report, causes, and by attempt the bars of its window as HTML."""
     windows = {one["row"]["compaction_id"]: one["window"] for one in report["attempts"] if one["window"]}
-    return {**report, "bars": {name: window_bars(stored_usages(window)) for name, window in windows.items()}}
+    bars = {name: window_bars(stored_usages(window)) for name, window in windows.items()}
+    return {**report, "causes": CAUSES, "bars": bars}
 
 
 def window_bars(usages: Sequence[WindowUsage]) -> str:

@@ -14,17 +14,6 @@ const SENTENCES = {
 const UNDO = "An undo: the model sees again what the compactions named below had replaced.";
 const sentenceOf = ({ kind, row }) => (row.verdict === "undone" ? UNDO : SENTENCES[kind]);
 
-/** Why an attempt began, by the name that the ledger has for it. */
-const CAUSES = {
-  input: "The new input made the request too large",
-  precheck: "The next request was too large, as checked before the model was called",
-  check: "The conversation was too large after the model's answer",
-  overflow: "The provider refused the request as too long",
-  manual: "It was asked for",
-  command: "It was asked for by a command in the conversation",
-  ahead: "A summary was to be ready before it was needed",
-};
-
 function list() {
   const heads = [["no.", "number"], ["verdict"], ["before", "number"], ["after", "number"], ["cost", "number"]];
   const rows = state.data.attempts.map((attempt, index) => {
@@ -82,7 +71,7 @@ function steps(attempt) {
     if (stands === undefined) { found.push(["-", seq]); continue; }
     arrived();
     next = after.indexOf(stands) + 1;
-    found.push(stands === seq ? ["=", seq] : ["~", seq, stands]);
+    found.push(names[stands].handle === names[seq].handle ? ["=", seq] : ["~", seq, stands]);
   }
   arrived();
   return found;
@@ -143,8 +132,8 @@ function spentOn(row) {
 function why(attempt) {
   const { row } = attempt, next = state.data.requests[Math.min(attempt.at, state.data.requests.length - 1)];
   const trigger = attempt.window[0]?.trigger ?? next?.trigger;
-  const size = `${plural(row.tokens_before, "token")}${trigger && row.trigger in CAUSES ? `; compactions start at ${number(trigger)} (trigger)` : ""}.`;
-  const cause = CAUSES[row.trigger] ?? `The trigger “${row.trigger}” fired`;
+  const size = `${plural(row.tokens_before, "token")}${trigger && row.trigger in state.data.causes ? `; compactions start at ${number(trigger)} (trigger)` : ""}.`;
+  const cause = state.data.causes[row.trigger] ?? `The trigger “${row.trigger}” fired`;
   const end = row.reason || row.detail ? [make("br"), make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : ""] : [];
   return make("span", { class: "word" }, `${cause}: ${size}`, ...end);
 }
@@ -179,7 +168,8 @@ const quoted = (name) => (/^[\w.:@-]+$/.test(name) && !name.startsWith("-") ? na
 function back(attempt) {
   const { attempts, thread, held } = state.data, index = attempts.indexOf(attempt), name = attempt.row.compaction_id;
   const live = Boolean(document.body.dataset.key), parts = [];
-  const command = (more) => make("code", {}, `langgraph-compaction undo ${quoted(thread)} ${more}--db URL`);
+  const command = (more) => make("code", {}, `langgraph-compaction undo ${quoted(thread)} `, ...`${more}--db URL`.split(" ")
+    .flatMap((part) => [make("span", { class: "option" }, part), " "]).slice(0, -1));
   const button = (words, what, given) => make("button", { type: "button", onclick: () => act(what, given) }, words);
   if (attempt.kind === "committed") {
     const later = attempts.filter((one, at) => at > index && one.kind === "committed").length;

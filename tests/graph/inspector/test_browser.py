@@ -96,10 +96,15 @@ def test_bars_show_what_filled_the_window(seen: Page, every: Told) -> None:
     assert seen.run("document.querySelectorAll('#what .bars').length") == 0
     seen.click("#list tbody tr:nth-child(3) td:last-child")
     widths = seen.run(
-        "[...document.querySelectorAll('#what .bars > div[style]')].map(one => one.getBoundingClientRect().width)"
+        "[...document.querySelectorAll('#what .bars > div[style*=height]')]"
+        ".map(one => one.getBoundingClientRect().width)"
     )
     assert len(widths) == 2
     assert widths[0] == widths[1] > 100
+    seen.look(width=390)
+    over = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('#what .bars'))"
+    assert seen.run(over) == 0, "the names go on in the next line"
+    seen.look()
     legend = "document.querySelector('#what .bars').innerText.trim().split(/\\s*■ /).slice(1)"
     before, after = (usage["parts"] for usage in every.report()["attempts"][2]["window"])
     names = [name for name in LOOKS if name in {**before, **after}]
@@ -142,6 +147,22 @@ def test_a_compaction_shows_what_it_did(seen: Page) -> None:
     assert seen.run("document.querySelectorAll('#what .message.come').length") == 1
     hostile = seen.run("[...document.querySelectorAll('#what .gone .text')].map(one => one.textContent).join('')")
     assert HOSTILE.splitlines()[0] in hostile
+
+
+def test_what_a_compaction_did_not_touch_is_kept(seen: Page, every: Told, tmp_path: Path) -> None:
+    """Also a message that an earlier compaction shortened, and that is stored anew in the same form."""
+    report = every.report()
+    attempt = report["attempts"][2]
+    last = max(report["messages"]) + 1
+    assert attempt["after"] is not None
+    start, length = attempt["after"][-1]
+    report["messages"][last] = report["messages"][start + length - 1]
+    attempt["after"] = [*attempt["after"][:-1], (start, length - 1), (last, 1)]
+    file = tmp_path / "page.html"
+    file.write_text(page(report), encoding="utf-8")
+    seen.open(file.as_uri())
+    seen.click("#list tbody tr:nth-child(3) button")
+    assert "19 left, 0 shortened, 1 came" in seen.run("document.querySelector('#what').innerText")
 
 
 def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
@@ -259,6 +280,7 @@ def test_the_page_of_a_running_server_changes_the_thread(tab: Page, told: Told) 
         tab.click("#transcript .message button")
         tab.until("document.querySelector('#done').textContent.startsWith('The message is pinned')")
         assert len(CompactionThread(told.graph, CONFIG).pins()) == 1
+        assert tab.run("document.querySelector('#done').getBoundingClientRect().top") >= 0
         tab.open("about:blank")
         serving.shutdown()
     # Chromium reports the refused undo, whose status is 409

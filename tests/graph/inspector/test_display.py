@@ -67,7 +67,12 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     for name in ("user", "summary", "free"):
         assert f"{name} {was.get(name, 0):,} → {now[name]:,}" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
+    assert "The next request was too large" in text
+    assert f"thread.undo(&#34;{done.compaction_id}&#34;)" in text
+    assert "no call for a summary" in text
+    assert "calls for the summary: 3, " in shown(CompactionThread(told.graph, CONFIG).show(failed.compaction_id))
     assert f"Undone: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).undo(force=True))
+    assert f"Done again: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).redo())
 
 
 def test_a_notebook_shows_the_report_in_a_frame(told: Told, tmp_path: Path) -> None:
@@ -85,6 +90,14 @@ def test_a_notebook_shows_the_report_in_a_frame(told: Told, tmp_path: Path) -> N
     assert [one["row"] for one in report.data["attempts"]] == [one["row"] for one in told.report()["attempts"]]
     with pytest.raises(SettingsError, match="cannot be written"):
         report.save(tmp_path / "nowhere" / "page.html")
+
+
+def test_a_chart_marks_an_undone_compaction_once(every: Told) -> None:
+    """Where it was committed; the undo itself is no compaction."""
+    pytest.importorskip("matplotlib")
+    axes = CompactionThread(every.graph, CONFIG).plot().figure.axes[0]
+    (marks,) = (one for one in axes.collections if one.get_label() == "undone compaction")
+    assert len(marks.get_offsets()) == 1
 
 
 def test_a_chart_needs_stored_requests() -> None:
