@@ -7,7 +7,7 @@ function standing() {
     ["turns", number(last?.turn ?? 0)], ["requests", number(data.requests.length)],
     ["in force", number(of("committed"))], ["failed", number(of("failed"))],
     ["messages in view", number(data.in_view.length)], ["said in all", number(data.transcript.length)],
-    ["tokens in view", number(data.tokens)], ["trigger", number(last?.trigger)], ["limit", number(last?.limit)],
+    ["tokens of these messages", number(data.tokens)], ["trigger", number(last?.trigger)], ["limit", number(last?.limit)],
     ["automatic compaction", data.held ? "held until release" : ""],
   ]));
   const real = data.requests.filter((one) => one.real).length;
