@@ -129,7 +129,6 @@ async def test_what_needs_no_tokenizer_is_an_error_at_build_time() -> None:
 
 FRESH = """
 import asyncio
-import gc
 from blockbuster import BlockBuster
 from tests.graph.test_event_loop import BUILDS, CONFIG, LARGE
 
@@ -147,7 +146,10 @@ def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     """Drivers and vocabularies that no earlier test has loaded."""
     root = Path(__file__).parents[2]
     code = f"import sys; sys.path.insert(0, {str(root)!r})\n{FRESH}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    # -u: where output is buffered, what BlockBuster has patched crashes the interpreter at its end
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2_000:]
 
 
