@@ -60,7 +60,7 @@ def test_a_reference_to_a_message_that_never_existed_is_named() -> None:
         config = Steps(saver, "t").put({"messages": talk(3)})
         with saver.database.write() as conn:
             conn.execute(sa.update(tables.thread).values(next_seq=2))
-        with pytest.raises(RowError, match="message 2 of thread 1 never existed"):
+        with pytest.raises(RowError, match="message 2 of thread 1 't' never existed"):
             saver.prune(["t"])
         with saver.database.write() as conn:
             conn.execute(sa.update(tables.thread).values(next_seq=3))

@@ -23,8 +23,11 @@ def test_the_help_lists_a_command_with_the_first_sentences_of_its_own_help(name:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_paragraph_of_the_help_is_broken_only_by_the_terminal(name: str) -> None:
+def test_a_paragraph_of_the_help_is_broken_only_by_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one of any width, a paragraph is one line."""
+    monkeypatch.setattr(
+        "typer.rich_utils.MAX_WIDTH", 2_000
+    )  # read when the module is loaded, maybe by an earlier test
     command = ROOT.get_command(typer.Context(ROOT), name)
     shown = [line.strip() for line in call(name, "--help", width=2_000).stdout.splitlines()]
     assert {" ".join(part.split()) for part in inspect.cleandoc(command.callback.__doc__).split("\n\n")} <= {*shown}
