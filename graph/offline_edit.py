@@ -9,11 +9,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, copy
 from langgraph.checkpoint.base.id import uuid6
 
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
-from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.view import read_view
 
-from .pins import check_room, pinning
+from .pins import check_room, pinning, unpinning
 
 _TASKS = ("branch:to:", "__start__")
 """Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""
@@ -45,14 +45,31 @@ def at_rest(found: CheckpointTuple) -> CheckpointTuple:
 def pin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) -> None:
     """Pin a message of a thread on which no run works; raise `SettingsError` as `CompactionThread.pin` does."""
     found = at_rest(newest(saver, thread))
-    stored: Mapping[str, Any] = found.checkpoint["channel_values"]
-    channel: dict[str, Any] = stored["compaction"]
-    values = {**stored, "compaction_view": read_view(stored.get("compaction_view"))}
+    values = _values(found)
+    channel: dict[str, Any] = values["compaction"]
     update, messages = pinning(values, message_id)
-    meter = meter_of_thread(channel, tiktoken_counter(), (channel.get("usage") or {}).get("fixed", 0))
     if (limit := (channel.get("sizes") or {}).get("limit")) is not None:
-        check_room(messages, update["compaction"]["pins"], CompactionSettings(), meter, limit)
+        check_room(messages, update["compaction"]["pins"], CompactionSettings(), stored_meter(channel), limit)
     rewrite(saver, found, {**update, "compaction": {**channel, **update["compaction"]}})
+
+
+def unpin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) -> None:
+    """Remove the pin of a message, likewise."""
+    found = at_rest(newest(saver, thread))
+    values = _values(found)
+    update = unpinning(values, message_id)
+    rewrite(saver, found, {**update, "compaction": {**values["compaction"], **update["compaction"]}})
+
+
+def _values(found: CheckpointTuple) -> dict[str, Any]:
+    values = found.checkpoint["channel_values"]
+    return {**values, "compaction_view": read_view(values.get("compaction_view"))}
+
+
+def stored_meter(channel: Mapping[str, Any]) -> Meter:
+    """Return a meter of requests of a thread, with its system prompt and tools as they were last counted."""
+    counted = channel.get("usage") or channel.get("sizes") or {}
+    return meter_of_thread(channel, tiktoken_counter(), counted.get("fixed", 0))
 
 
 def rewrite(saver: BaseCheckpointSaver[Any], found: CheckpointTuple, changes: Mapping[str, Any]) -> RunnableConfig:

@@ -1,13 +1,12 @@
 """Pins: messages and texts that a user wants kept word for word."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.item_types import without_pin_mark
@@ -47,7 +46,7 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     """Pin a message of a thread at rest, or a text; return the id of the pinned message."""
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
-    if text is not None and (same := _whole_pin(state, text)):
+    if text is not None and (same := _whole_pin(state.values, text)):
         return str(same.id)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
@@ -83,48 +82,41 @@ def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text:
     """
     _one_of(message_id, text)
     state = yield from at_rest(graph, config, or_failed=True)
-    update = _releasing(state, message_id) if text is None else _releasing_text(state, text)
+    update = unpinning(state.values, message_id) if text is None else _unpinning_text(state.values, text)
     yield from written(graph, config, update, ends=not open_nodes(state))
 
 
-def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
-    known = pinned_ids(state.values)
-    found = next((m for m in _messages(state) if m.id == message_id and is_pinned(m, known)), None)
+def unpinning(values: Mapping[str, Any], message_id: str | None) -> dict[str, Any]:
+    """Return the update by which a thread no longer pins a message; raise `SettingsError` if it is not pinned."""
+    said, known, had = conversation(values), pinned_ids(values), messages_in_view(values)
+    found = next((message for message in had if message.id == message_id and is_pinned(message, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
-    left = [name for name in known if name != message_id]
-    update = _in_view(state, [without_pin_mark(found)] if marks(found).get("pinned") else [])
-    view = update.get("compaction_view", state.values.get("compaction_view"))
-    view = with_pins(conversation(state.values), view, _messages(state), left)
-    return {"compaction": {"pins": left}, "compaction_view": view}
+    left, view = [name for name in known if name != message_id], values.get("compaction_view")
+    if marks(found).get("pinned"):
+        view = in_forms(said, view, [without_pin_mark(found)])
+    return {"compaction": {"pins": left}, "compaction_view": with_pins(said, view, had, left)}
 
 
-def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
-    if whole := _whole_pin(state, text):
-        return _releasing(state, whole.id)
-    found = [without_pin(message, text) for message in _messages(state) if text in pins_in(message)]
+def _unpinning_text(values: Mapping[str, Any], text: str) -> dict[str, Any]:
+    if whole := _whole_pin(values, text):
+        return unpinning(values, whole.id)
+    found = [without_pin(message, text) for message in messages_in_view(values) if text in pins_in(message)]
     if not found:
         raise SettingsError(f"the text {text!r} is not pinned: CompactionThread.pins() shows those that are")
-    return _in_view(state, found)
+    return {"compaction_view": in_forms(conversation(values), values.get("compaction_view"), found)}
 
 
-def _whole_pin(state: StateSnapshot, text: str) -> AnyMessage | None:
-    known = pinned_ids(state.values)
-    return next((m for m in _messages(state) if is_pinned(m, known) and m.text == text), None)
-
-
-def _in_view(state: StateSnapshot, forms: Sequence[AnyMessage]) -> dict[str, Any]:
-    """Return the update by which the model sees messages in these forms; the conversation keeps what was said."""
-    if not forms:
-        return {}
-    return {"compaction_view": in_forms(conversation(state.values), state.values.get("compaction_view"), forms)}
+def _whole_pin(values: Mapping[str, Any], text: str) -> AnyMessage | None:
+    known = pinned_ids(values)
+    return next((m for m in messages_in_view(values) if is_pinned(m, known) and m.text == text), None)
 
 
 def pins_of(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:
     """Return all pins of a thread, in the order of its messages."""
     state = yield from state_of(graph, config)
     known, found = pinned_ids(state.values), list[Pin]()
-    for message in _messages(state):
+    for message in messages_in_view(state.values):
         name = str(message.id)
         if is_pinned(message, known):
             found.append(Pin(message.text, name, whole=True))
@@ -135,10 +127,6 @@ def pins_of(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:
 def _one_of(message_id: str | None, text: str | None) -> None:
     if (message_id is None) == (text is None):
         raise SettingsError("give either message_id or text")
-
-
-def _messages(state: StateSnapshot) -> list[AnyMessage]:
-    return messages_in_view(state.values)
 
 
 def _message(text: str) -> HumanMessage:

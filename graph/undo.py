@@ -89,7 +89,7 @@ def _changed(
     meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    channel = channel_after(change, compaction)
+    channel = channel_after(change, compaction, tokens=done.tokens)
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
     had = {"compaction": compaction, "messages": messages_in_view(values)}
 

@@ -117,7 +117,6 @@ def _committed(context: NodeContext, draft: Draft, size: int, verdict: str, view
         compaction_id=source,
         blocks_dropped=draft.get("counts", NO_COUNTS)["blocks_dropped"],
         level=draft["level"],
-        trigger=draft["trigger"],
         floor=draft.get("floor", 0),
     )
     compaction: dict[str, Any] = {

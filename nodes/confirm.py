@@ -39,8 +39,8 @@ QUESTIONS: Mapping[Language, tuple[str, str]] = {
 }
 """By language, the question in the soft zone and the question over the limit."""
 _NOW: Mapping[Language, str] = {
-    "en": "The request holds {current_tokens:,} tokens, the limit is {limit:,}.",
-    "zh": "当前请求 {current_tokens:,} tokens，上限 {limit:,}。",
+    "en": "The request holds {current_tokens:,} tokens. A compaction starts at {trigger:,}, the limit is {limit:,}.",
+    "zh": "当前请求 {current_tokens:,} tokens，触发线 {trigger:,}，上限 {limit:,}。",
 }
 _THEN: Mapping[Language, str] = {
     "en": (
@@ -108,7 +108,9 @@ def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -
     """Follow the stored route: to the end, or to the node `model`, which raises if the request is over the limit."""
     yield from note(context, context.compaction.get("trigger", "precheck"), "declined", context.size, reason=reason)
     route, size = context.compaction.get("route", "model"), context.size
-    last = finish_attempt(context, "declined", reason=reason, before=size, after=size)
+    last = finish_attempt(
+        context, "declined", reason=reason, before=size, after=size, trigger=context.compaction.get("trigger")
+    )
     return {"compaction": {**changed, "step": route, "last": last}}
 
 
@@ -138,7 +140,8 @@ def ways(context: NodeContext) -> tuple[Way, ...]:
 def question(context: NodeContext) -> dict[str, Any]:
     """Return what the interrupt shows in the form of LangChain's human-in-the-loop, and the sizes beside it.
 
-    `max_tokens` is the window, `limit` the part of it that a request may fill. `language` is that of the question.
+    `max_tokens` is the window, `limit` the part of it that a request may fill, and `trigger` the size at which a
+    compaction starts. `language` is that of the question.
     """
     return _asked(context, QUESTIONS[context.settings.language][0], ())
 
@@ -176,7 +179,8 @@ def _asked(context: NodeContext, asked: str, offered: Sequence[Way]) -> dict[str
 def _sizes(context: NodeContext) -> tuple[dict[str, Any], list[str], list[WindowUsage]]:
     """Return the sizes now and then, the beginnings of the messages that would leave, and what fills the window."""
     usages = [context.usage_of(context.messages, context.size)]
-    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
+    known, size = context.sizes, context.size
+    sizes = {"current_tokens": size, "max_tokens": known.window, "trigger": known.trigger, "limit": known.limit}
     try:
         foreseen_sizes, leaving, after = _foreseen(context)
         return {**sizes, **foreseen_sizes}, _beginnings(context, leaving), usages + after

@@ -16,7 +16,7 @@ from ..inspector.page import page
 from ..inspector.report import read_report
 from ..inspector.serving import HOST, Edit, Server
 from ..inspector.thread_data import stamp
-from ..offline_edit import pin_stored
+from ..offline_edit import pin_stored, unpin_stored
 from .options import Db, is_compaction, open_existing
 from .output import print_json, print_line
 from .threads import threads
@@ -101,14 +101,20 @@ def edits_of(saver: SQLAlchemySaver, thread: str) -> dict[str, Edit]:
         pin_stored(saver, thread, str(given.get("message")))
         return "The message is pinned: it stays word for word in every request."
 
+    def unpin(given: Mapping[str, Any]) -> str:
+        unpin_stored(saver, thread, str(given.get("message")))
+        return "The message is no longer pinned."
+
     def undo(given: Mapping[str, Any]) -> str:
-        return undo_thread(saver, thread, str(given.get("compaction", "last")), force=given.get("force") is True)[1]
+        done = undo_thread(saver, thread, str(given.get("compaction", "last")), force=given.get("force") is True)[1]
+        return f"{done} Automatic compactions pause until they are released."
 
     return {
         "undo": alone(undo),
         "redo": alone(lambda _: redo_thread(saver, thread)[1]),
         "release": alone(lambda _: release_thread(saver, thread)[1]),
         "pin": alone(pin),
+        "unpin": alone(unpin),
     }
 
 

@@ -11,14 +11,20 @@ from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_ch
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
-from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.view import read_view
-from langgraph_compaction.nodes.runtime.undo_request import Undoing, channel_after, redoing, tell_ledger, undoing
+from langgraph_compaction.nodes.runtime.undo_request import (
+    Undoing,
+    channel_after,
+    over_limit,
+    redoing,
+    tell_ledger,
+    undoing,
+)
 from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids
 
 from ..exclusive_runs import stored_turn
-from ..offline_edit import at_rest, newest, rewrite
+from ..offline_edit import at_rest, newest, rewrite, stored_meter
 from ..undo import OverLimitError, branch_of
 from .options import AsJson, Db, Thread, find_attempt, open_existing
 from .output import tell
@@ -72,7 +78,7 @@ def undo(
             elif release:
                 told, sentence = release_thread(saver, thread)
             else:
-                told, sentence = undo_thread(saver, thread, compaction, force=force)
+                told, sentence = _undo(saver, thread, compaction, force=force)
     tell(told, sentence, as_json=as_json)
 
 
@@ -83,6 +89,14 @@ def _idle(db: str, thread: str, wait: float) -> Generator[SQLAlchemySaver]:
         leases = CompactionRecords(saver.database).run_leases
         with stored_turn(leases, thread, wait, "--wait"):
             yield saver
+
+
+def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force: bool) -> tuple[dict[str, Any], str]:
+    try:
+        told, sentence = undo_thread(saver, thread, compaction, force=force)
+    except OverLimitError as error:
+        raise OverLimitError(f"{error}. --force undoes it all the same") from error
+    return told, f"{sentence} Automatic compactions pause until `undo {thread} --release`."
 
 
 def undo_thread(
@@ -97,20 +111,15 @@ def undo_thread(
     before = records.before(thread, head=channel.get("head"), compaction_id=named)
     undo = undoing(before, conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
     sizes: dict[str, int] = channel.get("sizes") or {}
-    meter = meter_of_thread(channel, tiktoken_counter(), 0)
+    meter = stored_meter(channel)
     tokens, limit = meter.request(undo.messages), sizes.get("limit")
     if limit is not None and tokens > limit and not force:
-        raise OverLimitError(
-            f"with compaction {before.undone[0]} undone, the messages would have about {tokens:,} tokens and the "
-            f"limit was {limit:,}: the next turn would compact again at once. --force undoes it all the same"
-        )
+        raise OverLimitError(over_limit(undo, tokens, limit))
     _write(saver, thread, found, undo, meter)
     told = {"thread_id": thread, "undone": list(before.undone), "messages": len(undo.messages)}
     beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
-    sentence = (
-        f"undone: {', '.join(before.undone)}. {len(undo.messages)} messages are in view, about {tokens:,} tokens"
-        f"{beside}. Automatic compactions pause until `undo {thread} --release`."
-    )
+    counted = f"{len(undo.messages)} messages are in view, about {tokens:,} tokens{beside}"
+    sentence = f"undone: {', '.join(before.undone)}. {counted}."
     return {**told, "tokens_about": tokens, "trigger": sizes.get("trigger"), "limit": limit}, sentence
 
 
@@ -120,7 +129,7 @@ def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], st
     values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
     redo = redoing(conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
-    meter = meter_of_thread(channel, tiktoken_counter(), 0)
+    meter = stored_meter(channel)
     tokens = _write(saver, thread, found, redo, meter)
     sentence = f"done again: {redo.head}. {len(redo.messages)} messages are in view, about {tokens:,} tokens."
     return {
@@ -134,10 +143,10 @@ def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], st
 def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: Undoing, meter: Meter) -> int:
     """Write an undo or a redo into the newest checkpoint and the ledger; return the tokens of the next request."""
     values = found.checkpoint["channel_values"]
-    known = channel_after(change, values["compaction"])
+    tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)
+    known = channel_after(change, values["compaction"], tokens=tokens)
     rewrite(saver, found, {"compaction_view": change.view, "compaction": {**values["compaction"], **known}})
     had = {"compaction": values["compaction"], "messages": messages_in_view(values)}
-    tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)
     tell_ledger(records, thread, had, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
     return tokens
 

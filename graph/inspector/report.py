@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -80,6 +80,7 @@ class Shown(TypedDict):
     tokens: int
     summary: bool
     pinned: bool
+    """Whether it is pinned now."""
 
 
 class Attempt(TypedDict):
@@ -161,8 +162,9 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
     ruler = _Ruler(data.messages, counter)
     requests, answered = _requests(data, ruler)
     attempts = [_attempt(data, row, requests, answered) for row in data.attempts]
-    in_view = list(data.in_view)
-    shown = {seq: _shown(message, ruler.tokens(((seq, 1),))) for seq, message in data.messages.items()}
+    in_view, now = list(data.in_view), data.line[-1].compaction if data.line else {}
+    pins = now.get("pins") or ()
+    shown = {seq: _shown(message, ruler.tokens(((seq, 1),)), pins) for seq, message in data.messages.items()}
     return Report(
         version=2,
         thread=data.thread_id,
@@ -170,8 +172,8 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
         counter=counter.name,
         counters=sorted({row.counter for row in data.attempts} - {""}),
         tokens=sum(shown[seq]["tokens"] for seq in in_view),
-        held=bool(data.line and data.line[-1].compaction.get("held")),
-        bill=asdict(Bill.of({"compaction": data.line[-1].compaction if data.line else {}}, data.attempts)),
+        held=bool(now.get("held")),
+        bill=asdict(Bill.of({"compaction": now}, data.attempts)),
         requests=requests,
         attempts=attempts,
         frequent=list(_frequent(attempts)),
@@ -181,7 +183,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
     )
 
 
-def _shown(message: BaseMessage, tokens: int) -> Shown:
+def _shown(message: BaseMessage, tokens: int, pins: Collection[str]) -> Shown:
     media = len(media_of(message))
     calls = [*_calls(message)]
     texts = texts_of(message)[: -len(calls) or None]
@@ -194,7 +196,7 @@ def _shown(message: BaseMessage, tokens: int) -> Shown:
         calls=calls,
         tokens=tokens,
         summary=is_summary(message),
-        pinned=is_pinned(message),
+        pinned=is_pinned(message, pins),
     )
 
 

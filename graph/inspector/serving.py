@@ -1,4 +1,4 @@
-"""Serves the page of a running thread on this machine only; the page can undo, redo, release and pin."""
+"""Serves the page of a running thread on this machine only; the page can undo, redo, release, pin and unpin."""
 
 import json
 from collections.abc import Callable, Mapping

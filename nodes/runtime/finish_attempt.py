@@ -119,7 +119,9 @@ def finish_attempt(
     _measure(context, known, draft)
     text = in_words(verdict, before=before, after=after, reason=reason)
     if draft and verdict in COMMITTED:
-        text = "; ".join([text, *_what_left(context, draft)])
+        text = "; ".join([text, *_what_left(context, draft, needs_force=before > context.sizes.limit)])
+    if draft:
+        more["trigger"] = draft["trigger"]
     return last_of(text=text, **known, id=compaction_id, **more)
 
 
@@ -135,7 +137,7 @@ def in_words(verdict: str, *, before: int, after: int, reason: str = "") -> str:
     return f"not compacted: {verdict}{f' ({reason})' if reason else ''}; the messages are as they were"
 
 
-def _what_left(context: NodeContext, draft: Draft) -> Iterator[str]:
+def _what_left(context: NodeContext, draft: Draft, *, needs_force: bool) -> Iterator[str]:
     """Yield how many messages left the view or became short by a commit, and how a run's input undoes it."""
     gone, short = set(draft["drop"]), len(draft["clip"])
     if left := sum(message.id in gone for message in context.messages):
@@ -143,7 +145,8 @@ def _what_left(context: NodeContext, draft: Draft) -> Iterator[str]:
     if short:
         yield f"{short:,} messages were shortened"
     if context.saver and not context.dependencies.embedded:
-        yield f'undo with {context.dependencies.channel}_request {{"undo": "last"}}'
+        force = ', "force": true' if needs_force else ""
+        yield f'undo with {context.dependencies.channel}_request {{"undo": "last"{force}}}'
 
 
 def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None) -> None:

@@ -34,8 +34,8 @@ LAST = "last"
 _ENDED = {"step": "end", "route": "end"}
 _STRATEGIES = {"undone": "undo", "redone": "redo"}
 _IN_WORDS = {
-    "undone": "undone: the model sees the messages again",
-    "redone": "redone: the compaction is in effect again",
+    "undone": "undone: the model sees the messages again, {tokens:,} tokens",
+    "redone": "redone: the compaction is in effect again, {tokens:,} tokens",
 }
 
 
@@ -98,8 +98,11 @@ def _without_removed_pins(
     return in_forms(conversation, after, forms) if forms else after
 
 
-def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of the channel `compaction` after an undo or a redo; the breaker keeps what it waits for."""
+def channel_after(done: Undoing, compaction: Mapping[str, Any], *, tokens: int) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` after an undo or a redo; the breaker keeps what it waits for.
+
+    `tokens` is the size of the next request.
+    """
     known: Mapping[str, Any] = compaction.get("breaker") or {}
     waiting = {name: known[name] for name in ("cooldown_until", "recent") if name in known}
     return {
@@ -111,16 +114,20 @@ def channel_after(done: Undoing, compaction: Mapping[str, Any]) -> dict[str, Any
         "breaker": waiting,
         "held": done.verdict == "undone",
         "head": done.head,
-        "last": last_of(text=_IN_WORDS[done.verdict], verdict=done.verdict, id=done.compactions[0]),
+        "last": last_of(
+            text=_IN_WORDS[done.verdict].format(tokens=tokens),
+            verdict=done.verdict,
+            tokens_after=tokens,
+            id=done.compactions[0],
+        ),
     }
 
 
 def over_limit(done: Undoing, tokens: int, limit: int) -> str:
     """Return why an undo needs `force`: the request, of `tokens` tokens, would then exceed the limit."""
     return (
-        f"with compaction {done.compactions[0]} undone the request would hold {tokens} tokens and the limit is "
-        f"{limit}: "
-        "the next turn would compact again at once"
+        f"with compaction {done.compactions[0]} undone, the request would hold {tokens:,} tokens and the limit is "
+        f"{limit:,}: the next turn would compact again at once"
     )
 
 
@@ -194,7 +201,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
     strategy = _STRATEGIES[found.verdict]
     finish_attempt(context, found.verdict, strategy=strategy, before=size, after=left, compaction_id=key)
-    return {"compaction_view": found.view, "compaction": channel_after(found, context.compaction)}
+    return {"compaction_view": found.view, "compaction": channel_after(found, context.compaction, tokens=left)}
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:

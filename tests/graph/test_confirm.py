@@ -91,7 +91,8 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     graph = asking()
     await go.invoke(graph, full())
     asked = question(graph)
-    assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
+    assert (asked["current_tokens"], asked["trigger"], asked["max_tokens"]) == (870, 800, 1_000)
+    assert "870 tokens. A compaction starts at 800" in asked["action_requests"][0]["description"]
     (action,), (review,) = asked["action_requests"], asked["review_configs"]
     assert action["args"] == {"focus": ""}
     assert review["action_name"] == action["name"]

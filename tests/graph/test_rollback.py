@@ -48,6 +48,7 @@ async def test_without_snapshot_or_archive_nothing_is_compacted(
     await go.invoke(graph, given)
     assert standing(graph)["last"]["verdict"] == "failed_permanent"
     assert standing(graph)["last"]["reason"] == reason
+    assert standing(graph)["last"]["trigger"] in {"input", "precheck"}
     assert standing(graph)["last"]["text"].endswith(f"({reason}); the messages are as they were")
     assert frozen(values(graph)["messages"][:-1]) == frozen(given["messages"])
 

@@ -216,7 +216,7 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
     for turn in range(3):
         await go.invoke(graph, said(filler(100, f"t{turn}-")))
     before = values(graph)
-    with pytest.raises(OverLimitError, match=r"would hold \d+ tokens and the limit is 1000"):
+    with pytest.raises(OverLimitError, match=r"would hold [\d,]+ tokens and the limit is 1,000"):
         await take_back(go, graph)
     assert values(graph) == before
     assert (await take_back(go, graph, force=True)).tokens > 1_000

@@ -138,8 +138,8 @@ function contentOf(one, most = LONG, pattern = null) {
 /** A message; `place` says how it is marked, `note` in words where it is, `body` what is shown of it. */
 function message(seq, place, note, body) {
   const one = state.data.messages[seq], role = roleOf(one);
-  const pin = document.body.dataset.key && !one.pinned && !one.summary && one.id
-    ? make("button", { type: "button", onclick: () => act("pin", { message: one.id }) }, "Pin") : null;
+  const pin = document.body.dataset.key && !one.summary && one.id
+    ? make("button", { type: "button", onclick: () => act(one.pinned ? "unpin" : "pin", { message: one.id }) }, one.pinned ? "Unpin" : "Pin") : null;
   return make("article", { class: `message ${place}` },
     make("header", {},
       make("strong", {}, one.name ? `${role} ${one.name}` : role),

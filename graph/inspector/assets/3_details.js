@@ -174,7 +174,7 @@ function back(attempt) {
   if (attempt.kind === "committed") {
     const later = attempts.filter((one, at) => at > index && one.kind === "committed").length;
     if (later) parts.push(`Undoes also the ${plural(later, "later compaction")} in force. `);
-    parts.push(live ? button("Undo", "undo", { compaction: name }) : command(`${name} `), " or in Python ", make("code", {}, `thread.undo("${name}")`));
+    parts.push(...(live ? [button("Undo", "undo", { compaction: name })] : [command(`${name} `), " or in Python ", make("code", {}, `thread.undo("${name}")`)]));
   } else if (attempt.row.verdict === "undone" || (attempt.kind === "undone" && index === attempts.length - 2)) {
     parts.push("To bring it back, as long as nothing was compacted since: ", live ? button("Redo", "redo", {}) : command("--redo "));
   } else parts.push("There is nothing to undo.");

@@ -51,6 +51,20 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert standing(graph)["epoch"] == 2
 
 
+def test_the_command_counts_system_prompt_and_tools_as_the_method_does(db: str) -> None:
+    """What it compares with the limit is the whole next request."""
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    graph = agent(checkpointer=saver, system_prompt="Answer briefly. " * 10, token_counter=None, context_window=4_000)
+    graph.invoke(full(), CONFIG)
+    (told,) = lines("undo", THREAD, "--db", db, "--force")
+    assert standing(graph)["last"]["tokens_after"] == told["tokens_about"]
+    thread = CompactionThread(graph, CONFIG)
+    thread.redo()
+    assert thread.undo(force=True).tokens == told["tokens_about"]
+    assert f"{told['tokens_about']:,} tokens" in standing(graph)["last"]["text"]
+
+
 def test_a_thread_whose_agent_has_called_tools_is_at_rest_after_its_turn(db: str) -> None:
     """Not while a call waits: the tasks of LangGraph's `Send` stay in each later checkpoint, as an empty list."""
 

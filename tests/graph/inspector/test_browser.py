@@ -272,7 +272,7 @@ def test_the_page_of_a_running_server_changes_the_thread(tab: Page, told: Told) 
         assert tab.run("document.querySelector('.glance button').textContent") == "Undo"
         tab.click(".glance button")
         tab.until("document.querySelector('#done button')")
-        assert "the limit was 1,000" in tab.run("document.querySelector('#done').textContent")
+        assert "the limit is 1,000" in tab.run("document.querySelector('#done').textContent")
         tab.click("#done button")
         tab.until("document.querySelectorAll('#list tbody tr').length === 3")
         assert tab.run("document.querySelector('#done').textContent").startswith("undone: ")
@@ -281,6 +281,10 @@ def test_the_page_of_a_running_server_changes_the_thread(tab: Page, told: Told) 
         tab.until("document.querySelector('#done').textContent.startsWith('The message is pinned')")
         assert len(CompactionThread(told.graph, CONFIG).pins()) == 1
         assert tab.run("document.querySelector('#done').getBoundingClientRect().top") >= 0
+        tab.until("document.querySelector('#transcript .message button').textContent === 'Unpin'")
+        tab.click("#transcript .message button")
+        tab.until("document.querySelector('#done').textContent.startsWith('The message is no longer')")
+        assert not CompactionThread(told.graph, CONFIG).pins()
         tab.open("about:blank")
         serving.shutdown()
     # Chromium reports the refused undo, whose status is 409

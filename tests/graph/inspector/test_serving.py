@@ -102,7 +102,7 @@ def change(serving: Server, what: str, given: object, **headers: str | None) -> 
     return status, str(json.loads(text)["said"]) if status in {200, 409} else text
 
 
-def test_the_page_undoes_redoes_releases_and_pins(serving: Server, told: Told) -> None:
+def test_the_page_undoes_redoes_releases_pins_and_unpins(serving: Server, told: Told) -> None:
     """As the methods of the thread do; an undo beyond the limit has to be asked for twice."""
     told.grow("b")
     thread, name = CompactionThread(told.graph, CONFIG), str(standing(told.graph)["head"])
@@ -120,6 +120,10 @@ def test_the_page_undoes_redoes_releases_and_pins(serving: Server, told: Told) -
     assert [pin.message_id for pin in thread.pins()] == ["b-on"]
     status, words = change(serving, "pin", {"message": "nothing"})
     assert (status, "holds no message 'nothing'" in words) == (409, True)
+    assert {message["id"] for message in told.report()["messages"].values() if message["pinned"]} == {"b-on"}
+    assert change(serving, "unpin", {"message": "b-on"})[0] == 200
+    assert not thread.pins()
+    assert change(serving, "unpin", {"message": "b-on"})[0] == 409
 
 
 def test_an_undo_over_the_limit_is_asked_for_twice(serving: Server, told: Told) -> None:
@@ -127,7 +131,7 @@ def test_an_undo_over_the_limit_is_asked_for_twice(serving: Server, told: Told) 
     told.grow("b")
     head = standing(told.graph)["head"]
     status, words = change(serving, "undo", {"compaction": head})
-    assert (status, "the limit was 1,000" in words) == (409, True)
+    assert (status, "the limit is 1,000" in words) == (409, True)
     assert standing(told.graph)["head"] == head
 
 
