@@ -3,7 +3,8 @@
 The graph and the checkpointer use the database of `LANGGRAPH_COMPACTION_DATABASE_URL`; without this variable,
 everything is kept in memory.
 `LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one setting
-(`load_settings`). `LANGGRAPH_COMPACTION_ALLOW` names the classes of an application that the checkpointer may store.
+(`load_settings`). `LANGGRAPH_COMPACTION_ALLOW` names the classes of an application that the checkpointer may store,
+`LANGGRAPH_COMPACTION_KEYS` the keys of an encrypted database.
 
 Importing this module reads neither the environment nor a file. The graph is built when the server opens its
 checkpointer at the start, or else at the first request, and only once: graphs with databases of their own in memory
@@ -19,7 +20,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
-from langgraph_compaction.nodes.config.loading import ALLOW, DATABASE_URL, allowed_classes, load_settings
+from langgraph_compaction.nodes.config.loading import ALLOW, DATABASE_URL, allowed_classes, keys_in, load_settings
 
 from .builder import Graph, create_compacting_agent
 from .chat_model import environment_model, has_key
@@ -43,7 +44,7 @@ class _Served(NamedTuple):
 def _built() -> _Served:
     model = environment_model() if has_key() else LibraryModel(profile_window=SCRIPTED_WINDOW)
     settings = load_settings(env=os.environ)
-    database = Database.open(os.environ.get(DATABASE_URL, "memory"))
+    database = Database.open(os.environ.get(DATABASE_URL, "memory"), keys=keys_in(os.environ))
     tools = library_tools(part_chars=1_500, most_files=15)
     graph = create_compacting_agent(model, tools, settings=settings, database=database)
     return _Served(graph, database, allowed_classes(os.environ.get(ALLOW, "")))

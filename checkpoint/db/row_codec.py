@@ -24,6 +24,8 @@ HASH_PREFIX_BYTES = 6
 `RowCodec.lookup_hash` makes messages findable by these bytes alone.
 """
 
+OPEN_WITH_KEYS = "open the database with its keys (keys=Keyring(...); for commands LANGGRAPH_COMPACTION_KEYS)"
+
 _CHECKED = b"\x01"
 _ENCRYPTED = b"\x02"
 _RAW = b"\x00"
@@ -33,7 +35,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHECKSUM_BYTES = 8
 _CHECKED_BYTES = 1 + _CHECKSUM_BYTES
 _NONCE_BYTES = 12
-_KEY_BYTES = 32
+KEY_BYTES = 32
 _SALT_BYTES = 16
 _SMALL = 32  # bytes; compressing fewer costs more than it saves
 _LARGEST = 2**30  # bytes after decompression; a row that claims more is refused as a decompression bomb
@@ -52,8 +54,8 @@ class Keyring:
         if current not in keys:
             raise KeyringError(f"the current key {current!r} is not among the keys {sorted(keys)}")
         for name, key in keys.items():
-            if len(key) != _KEY_BYTES:
-                raise KeyringError(f"the key {name!r} has {len(key)} bytes; AES-256 takes {_KEY_BYTES}")
+            if len(key) != KEY_BYTES:
+                raise KeyringError(f"the key {name!r} has {len(key)} bytes; AES-256 takes {KEY_BYTES}")
             if not 0 < len(name.encode()) <= 64:  # noqa: PLR2004 - every row holds the key id, so it is short
                 raise KeyringError(f"the key id {name!r} is not 1 to 64 bytes long")
         try:
@@ -144,7 +146,7 @@ class RowCodec:
         except (ValueError, zstandard.ZstdError) as error:
             raise RowError(f"{self.describe(row)} is damaged: {error}") from error
         if kind == _ENCRYPTED:
-            raise KeyringError(f"{self.describe(row)} is encrypted; open the database with its keys")
+            raise KeyringError(f"{self.describe(row)} is encrypted; {OPEN_WITH_KEYS}")
         if self._keys is not None:
             raise RowError(f"{self.describe(row)} is not encrypted, but the database was opened with keys")
         raise RowError(f"{self.describe(row)} is damaged: its bytes are not those that were stored there")

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from ..errors import KeyringError, LeaseError, RowError
 from . import tables
 from .columns import checked_key
-from .row_codec import Keyring, RowCodec, new_salt
+from .row_codec import OPEN_WITH_KEYS, Keyring, RowCodec, new_salt
 from .statements import absent_insert
 from .transaction import Transaction
 
@@ -238,7 +238,7 @@ class Threads:
 
     def _codec(self, thread: Thread, salt: Any, transaction: Transaction | None) -> RowCodec:
         if self.keys is None:
-            raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
+            raise KeyringError(f"thread {thread.thread_id!r} is encrypted; {OPEN_WITH_KEYS}")
         without_salt = RowCodec(thread.id, self.keys, name=thread.thread_id)
         if salt is not None:
             return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)), name=thread.thread_id)

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, sync_url
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint, ThreadSource
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints as copy
 from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.nodes import SettingsError
 
+from .options import open_saver
 from .output import Output, complain, print_json, progress, words
 
 _INTERRUPTED = 130
@@ -95,7 +95,7 @@ def import_checkpoints(
     kinds = classes(allow)
     if is_memory(sync_url(target)):
         raise SettingsError("--to names a database in memory, which would end with the command")
-    with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
+    with open_source(source, allow=kinds) as opened, open_saver(target, kinds) as saver:
         saver.setup()
         outcome = copied(opened, saver, thread)
     report(outcome, as_json=as_json)

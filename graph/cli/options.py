@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Generator, Iterable
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
-from langgraph_compaction.nodes.config.loading import load_settings
+from langgraph_compaction.nodes.config.loading import keys_in, load_settings
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 
 from ..window_text import part_of, tokens_or_share
@@ -154,12 +154,17 @@ def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRo
     raise SettingsError(f"the ledger of thread {thread!r} has no compaction {name!r}: `history {thread}` lists them")
 
 
+def open_saver(db: str, allow: Iterable[type] = ()) -> AbstractContextManager[SQLAlchemySaver]:
+    """Open a database with the keys in the environment."""
+    return SQLAlchemySaver.from_url(db, allow=allow, keys=keys_in(os.environ))
+
+
 @contextmanager
 def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
     """Open the database `db` and create its tables; if `db` is `None`, use a temporary database within the block."""
     with (
         TemporaryDirectory(prefix="langgraph-compaction-") as folder,
-        SQLAlchemySaver.from_url(db or f"sqlite:///{Path(folder, 'threads.db').as_posix()}") as saver,
+        open_saver(db or f"sqlite:///{Path(folder, 'threads.db').as_posix()}") as saver,
     ):
         saver.setup()
         yield saver
@@ -173,7 +178,7 @@ def open_existing(db: str, *threads: str, allow: Iterable[type] = ()) -> Generat
     tables of this package or a named thread is missing.
     """
     _check_exists(db)
-    with SQLAlchemySaver.from_url(db, allow=allow) as saver:
+    with open_saver(db, allow) as saver:
         there = saver.threads()
         if missing := [thread for thread in threads if thread not in there]:
             raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {place(sync_url(db))}")

@@ -4,6 +4,7 @@ Arguments override environment variables, and environment variables override YAM
 YAML and environment variables.
 """
 
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 from pydantic import ValidationError, create_model
 from yaml import MarkedYAMLError, YAMLError, safe_load
 
+from langgraph_compaction.checkpoint import Keyring
+from langgraph_compaction.checkpoint.db.row_codec import KEY_BYTES
 from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..errors import SettingsError
@@ -32,7 +35,11 @@ ALLOW = f"{PREFIX}ALLOW"
 """Environment variable that names the classes which the server's checkpointer may store, as `module:Class`, separated
 by commas."""
 
-_NO_SETTINGS = frozenset({DATABASE_URL, CONFIG, ALLOW})
+KEYS = f"{PREFIX}KEYS"
+"""Environment variable that holds the keys of an encrypted database, as `ID=KEY` with the key in base64, separated by
+commas, the current one first."""
+
+_NO_SETTINGS = frozenset({DATABASE_URL, CONFIG, ALLOW, KEYS})
 
 KEY = "context_compaction"
 """Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
@@ -64,6 +71,18 @@ def allowed_classes(text: str) -> list[tuple[str, str]]:
         if not module or not name.isidentifier():
             raise SettingsError(f"{ALLOW}: {one!r} names no class; write module:Class, separated by commas")
     return found
+
+
+def keys_in(env: Mapping[str, str]) -> Keyring | None:
+    """Return the keys in the variable `LANGGRAPH_COMPACTION_KEYS`, `None` without any; no error quotes a key."""
+    items = [one.strip().partition("=") for one in env.get(KEYS, "").split(",") if one.strip()]
+    try:
+        keys = {name: b64decode(key, validate=True) for name, _, key in items}
+    except ValueError:
+        keys = {"": b""}
+    if any(not name or len(key) != KEY_BYTES for name, key in keys.items()):
+        raise SettingsError(f"{KEYS}: write ID=KEY, each key {KEY_BYTES} bytes in base64, separated by commas")
+    return Keyring(keys, current=items[0][0]) if items else None
 
 
 def load_settings(

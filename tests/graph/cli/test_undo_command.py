@@ -1,3 +1,4 @@
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from typer.testing import CliRunner
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import Keyring, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes.testing import ScriptedModel
@@ -63,6 +64,23 @@ def test_the_command_counts_system_prompt_and_tools_as_the_method_does(db: str) 
     thread.redo()
     assert thread.undo(force=True).tokens == told["tokens_about"]
     assert f"{told['tokens_about']:,} tokens" in standing(graph)["last"]["text"]
+
+
+def test_an_encrypted_database_is_read_and_changed_with_the_keys_of_the_environment(
+    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them the refusal names the variable."""
+    saver = SQLAlchemySaver(db, keys=Keyring({"2026": b"k" * 32}, current="2026"))
+    saver.setup()
+    graph = agent(checkpointer=saver)
+    graph.invoke(full(), CONFIG)
+    assert "LANGGRAPH_COMPACTION_KEYS" in call("history", THREAD, "--db", db, expect=1).stderr
+    monkeypatch.setenv("LANGGRAPH_COMPACTION_KEYS", f"2026={b64encode(b'k' * 32).decode()}")
+    assert "committed" in call("history", THREAD, "--db", db).stdout
+    assert call("undo", THREAD, "--db", db, "--force").stdout.startswith("undone: ")
+    assert standing(graph)["held"]
+    call("inspect", THREAD, "--db", db, "--out", str(tmp_path / "page.html"))
+    assert call("prune", "--all", "--db", db).exit_code == 0
 
 
 def test_a_thread_whose_agent_has_called_tools_is_at_rest_after_its_turn(db: str) -> None:

@@ -1,12 +1,13 @@
 """Settings from YAML, the environment and arguments: their precedence, and the errors for invalid values."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from langgraph_compaction.nodes.config.loading import allowed_classes, load_settings
+from langgraph_compaction.nodes.config.loading import allowed_classes, keys_in, load_settings
 from langgraph_compaction.nodes.config.policies import PRESETS, Progressive, RecentRounds, Selective, TypedRules
 from langgraph_compaction.nodes.config.settings import ALIASES, CompactionSettings, effective, flat
 from langgraph_compaction.nodes.config.triggers import Count, UsedRatio
@@ -174,6 +175,7 @@ def test_structured_variables_are_json() -> None:
         DATABASE_URL="sqlite:///agent.db",
         CONFIG=" ",
         ALLOW="app:Weather",
+        KEYS="2026=AAAA",
     )
     found = load_settings(env=given)
     assert found.policy == Selective(strategies=("tool_blocks", "full"), summary_mode="if_needed")
@@ -184,6 +186,17 @@ def test_structured_variables_are_json() -> None:
     assert orders.unknown == ("sliding_window",)
     with pytest.raises(SettingsError, match=r"ADAPTIVE_ORDERS = 'all': not JSON"):
         load_settings(env=env(ADAPTIVE_ORDERS="all"))
+
+
+def test_keys_stand_in_the_environment_the_current_one_first() -> None:
+    """No error quotes one."""
+    new, old = b64encode(b"n" * 32).decode(), b64encode(b"o" * 32).decode()
+    assert repr(keys_in(env(KEYS=f"2026={new}, 2025={old}"))) == "Keyring(['2025', '2026'], current='2026')"
+    assert keys_in(env(KEYS=" ")) is None
+    for wrong in (new, f"2026={new[:-8]}", f"2026={new}secret", f"={new}"):
+        with pytest.raises(SettingsError, match=r"KEYS: write ID=KEY, each key 32 bytes in base64") as error:
+            keys_in(env(KEYS=wrong))
+        assert new[:20] not in str(error.value)
 
 
 def test_the_environment_names_a_file(tmp_path: Path) -> None:
