@@ -171,7 +171,8 @@ def dependencies_of(
 
 def _all_dependencies(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Iterator[Dependencies]:
     """Yield the dependencies of each agent: a node, or its function, has a method that tells them."""
-    for spec in graph.builder.nodes.values():
+    builder = getattr(graph, "builder", None)  # a workflow of the functional API has none
+    for spec in builder.nodes.values() if builder else ():
         if _is_ours(spec.runnable):
             yield from _all_dependencies(spec.runnable)
         for node in (spec.runnable, getattr(spec.runnable, "func", None)):

@@ -37,7 +37,7 @@ MOST_TRIES = 2
 _LINE_CHARS = 160
 """Most characters of a line of a summary."""
 
-_LEFT = "\nLeft: "
+_LEFT = "\nStill to read: "
 _QUOTED = Pattern("`([^`\n]++)`")
 _HIT = Pattern(r"^(\d++) matches, (\d++) parts: (\S++)$", MULTILINE)
 _CLIPPED = Pattern(r"\n\[TRUNCATED original~\d{1,15} tokens\]$")

@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.func import entrypoint
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction import one_run_at_a_time
@@ -97,6 +98,8 @@ def test_only_an_agent_with_the_middleware_is_made_to_take_turns() -> None:
     """A graph without the middleware has no setting for the time that a run waits."""
     with pytest.raises(TypeError, match="has no CompactionMiddleware"):
         one_run_at_a_time(create_agent(ScriptedModel(), checkpointer=InMemorySaver()))
+    with pytest.raises(TypeError, match="has no CompactionMiddleware"):
+        CompactionThread(entrypoint(InMemorySaver())(len), CONFIG).history()
 
 
 @pytest.mark.parametrize("takes_turns", [False, True])
