@@ -103,29 +103,33 @@ class Compaction:
 
     def _repr_html_(self) -> str | None:
         row = self.row
-        why = [("why", CAUSES.get(row.trigger, row.trigger)), ("reason", f"{row.reason} {row.detail}".strip())]
+        why = [("why", why_of(row)), ("reason", f"{row.reason} {row.detail}".strip())]
         sizes = [("tokens before", row.tokens_before), ("tokens after", row.tokens_after)]
-        ends = [
-            ("strategy", row.strategy),
-            ("cost", _cost(row)),
-            ("in force", "yes" if self.on_this_branch else "no"),
-        ]
+        ends = [("strategy", row.strategy), ("cost", cost_of(row))]
         if self.on_this_branch:
             ends.append(("undo", f'thread.undo("{row.compaction_id}")'))
-        parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
-        title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
+        parts = [("dropped", self.dropped), ("shortened", self.clipped), ("in view before", self.began_with)]
+        gone = ", not in force" if row.is_committed and not self.on_this_branch else ""
+        title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}{gone}"
         usages = stored_usages(row.window)
         return card(title, [*why, *sizes, *ends], parts, row.summary or "", usages)
 
 
-def _cost(row: LedgerRow) -> str:
-    if not row.summary_calls:
-        return "no call for a summary"
-    took = row.usage
-    price = "price not known" if took.cost is None else f"${took.cost:.3g}"
-    return (
-        f"calls for the summary: {took.calls}, {took.input_tokens:,} tokens in, {took.output_tokens:,} out, {price}"
-    )
+def why_of(row: LedgerRow) -> str:
+    """Return why an attempt began, with the size of the request, and trigger and limit if they are stored."""
+    sizes = "".join(f"; trigger {one.trigger:,}, limit {one.limit:,}" for one in stored_usages(row.window)[:1])
+    return f"{CAUSES.get(row.trigger, f'the trigger {row.trigger} fired')}: {row.tokens_before:,} tokens{sizes}"
+
+
+def cost_of(row: LedgerRow) -> str:
+    """Return what an attempt took: the calls for its summary, their tokens and price, and the time."""
+    took, calls = row.usage, "no call for a summary"
+    if took.calls:
+        cached = f" ({took.cache_read_tokens:,} cached)" if took.cache_read_tokens else ""
+        price = "price not known" if took.cost is None else f"${took.cost:.3g}"
+        tokens = f"{took.input_tokens:,} tokens in{cached}, {took.output_tokens:,} out"
+        calls = f"calls for the summary: {took.calls}, {tokens}, {price}"
+    return calls if row.duration_s is None else f"{calls}; {row.duration_s:.2f} s"
 
 
 def bill_of(graph: Graph, config: RunnableConfig) -> Effects[Bill]:

@@ -17,6 +17,7 @@ from .events import log
 from .gate.invariants import Finding
 from .runtime.collect_key_information import Choosing
 from .runtime.effects import Effects
+from .runtime.engine import expected_summary
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level, untried_level
@@ -210,7 +211,7 @@ def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage], l
     chosen = proposal.chosen
     if isinstance(chosen, Finding):
         return {}, [], []
-    summary, left = proposal.goal.summary, chosen.applied(context.messages)
+    summary, left = expected_summary(context.call, level, proposal.goal, chosen), chosen.applied(context.messages)
     tokens = chosen.tokens + summary
     counts = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
     leaving = [context.messages[index] for index in sorted(chosen.drop)]

@@ -7,7 +7,7 @@ from .events import NO_COUNTS, log
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.effects import Effects
-from .runtime.finish_attempt import finish_attempt, outcome_of
+from .runtime.finish_attempt import finish_attempt, outcome_of, window_before
 from .runtime.levels import count_failure, draft_level, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
@@ -25,7 +25,8 @@ def rollback(context: NodeContext) -> Effects[Update]:
 
     A draft without a failure was left open by a run that died; its verdict is `recovered`.
     """
-    draft = context.draft
+    draft = context.draft.copy()
+    draft["window"] = window_before(context, draft)
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
     if draft_level(context) is None:
         found = CHANGED_LEVELS

@@ -11,7 +11,7 @@ from .events import NO_COUNTS, log
 from .gate.invariants import Finding
 from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
-from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
+from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of, window_before
 from .runtime.ledger_io import begin, close
 from .runtime.levels import attempt_number, keeps_everything, over, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
@@ -112,6 +112,7 @@ def _advice(context: NodeContext) -> str:
 def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
     """End an attempt that can gain nothing now; such an attempt does not count as a failure."""
     before = draft["tokens_before"]
+    draft["window"] = window_before(context, draft)
     context.tell("selective_done", before, before, NO_COUNTS, reason)
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
     yield from close(context, key, outcome_of(context, draft, "noop", reason=reason, tokens_after=before))

@@ -104,7 +104,7 @@ class Draft(TypedDict):
     counts: NotRequired[Counts]
     seen: NotRequired[dict[str, Any]]
     window: NotRequired[list[dict[str, Any]]]
-    """What filled the window before and after."""
+    """What filled the window before and, with a commit, after."""
     usage: NotRequired[dict[str, Any]]
     """What the summary took, as `Usage.named` returns it."""
     model: NotRequired[str | None]

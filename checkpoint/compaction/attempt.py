@@ -56,7 +56,7 @@ class Outcome:
     floor: int | None = None
     seen: dict[str, Any] | None = None
     window: list[dict[str, Any]] | None = None
-    """What filled the window before and after; stored with `seen`."""
+    """What filled the window before and, with a commit, after; stored with `seen`."""
     summary: str | None = None
     model: str | None = None
     usage: Usage | None = None
@@ -105,7 +105,7 @@ class LedgerRow:
     floor: int | None
     seen: dict[str, Any] | None
     window: list[dict[str, Any]] | None
-    """What filled the window before and after; `None` without a commit."""
+    """What filled the window before and, with a commit, after; `None` if the attempt had no draft."""
     summary: str | None
     model: str | None
     summary_calls: int | None

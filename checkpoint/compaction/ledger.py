@@ -189,8 +189,8 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
         del known["usage"]
         known |= outcome.usage.named("summary_")
     window = known.pop("window", None)
-    if "seen" in known:
-        known["seen"] = json.dumps({**known["seen"], **({"window": window} if window else {})})
+    if window or "seen" in known:
+        known["seen"] = json.dumps({**known.get("seen", {}), **({"window": window} if window else {})})
     return known
 
 
@@ -202,7 +202,7 @@ def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     del columns["content"]
     found = _decode_seen(thread, name, seen)
     window = found.pop("window", None) if found else None
-    return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=found, window=window)
+    return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=found or None, window=window)
 
 
 def _decode_seen(thread: Thread, compaction_id: str, seen: str | None) -> dict[str, Any] | None:

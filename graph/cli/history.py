@@ -1,12 +1,20 @@
 """`history`: the attempts at a compaction of a thread."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
-from .options import SHORT_ID, AsJson, Db, Thread, open_existing
+from .options import SHORT_ID, AsJson, Db, Thread, ended_as, open_existing, undone_by
 from .output import cells, dollars, format_time, make_table, print_json, print_table
+
+_LEFT, _RIGHT, _LAST = (
+    ("#", "id", "begun", "verdict"),
+    ("before", "after", "summary\nin/out", "cost"),
+    ("trigger", "strategy", "reason"),
+)
+"""Headings of the columns; those that are empty in every row are left out."""
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
@@ -20,20 +28,33 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     if as_json:
         print_json(map(asdict, rows))
         return
-    left, last = ("#", "id", "begun", "verdict"), ("trigger", "strategy", "reason")
-    table = make_table(left=left, right=("before", "after", "summary\nin/out", "cost"), last=last)
-    for number, row in enumerate(rows, 1):
-        undone = (
-            " ".join(name[:SHORT_ID] for name in row.detail.split(", "))
-            if row.verdict in ("undone", "redone")
-            else ""
-        )
-        table.add_row(
-            *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at), row.verdict or "open"),
-            *cells(row.tokens_before, row.tokens_after, _spent(row), dollars(row.summary_cost)),
-            *cells(row.trigger, row.strategy, row.reason or undone),
-        )
+    undone, numbers = undone_by(rows), {row.compaction_id: number for number, row in enumerate(rows, 1)}
+    columns: dict[str, list[object]] = {
+        "#": list(range(1, len(rows) + 1)),
+        "id": [row.compaction_id[:SHORT_ID] for row in rows],
+        "begun": [format_time(row.started_at) for row in rows],
+        "verdict": [ended_as(row, undone) for row in rows],
+        "before": [row.tokens_before for row in rows],
+        "after": [row.tokens_after for row in rows],
+        "summary\nin/out": [_spent(row) for row in rows],
+        "cost": [dollars(row.summary_cost) for row in rows],
+        "trigger": [row.trigger for row in rows],
+        "strategy": [row.strategy for row in rows],
+        "reason": [_reason(row, numbers) for row in rows],
+    }
+    used = {heading: column for heading, column in columns.items() if any(one not in ("", None) for one in column)}
+    parts = [[heading for heading in used if heading in part] for part in (_LEFT, _RIGHT, _LAST)]
+    table = make_table(left=parts[0], right=parts[1], last=parts[2])
+    for row in zip(*used.values(), strict=True):
+        table.add_row(*cells(*row))
     print_table(table, "It was never compacted.")
+
+
+def _reason(row: LedgerRow, numbers: Mapping[str, int]) -> str:
+    """Return the reason of an attempt; of an undo or a redo the numbers of what it undid or brought back."""
+    if row.verdict not in ("undone", "redone"):
+        return row.reason
+    return f"of {', '.join(str(numbers.get(name, name[:SHORT_ID])) for name in row.detail.split(', '))}"
 
 
 def _spent(row: LedgerRow) -> str:

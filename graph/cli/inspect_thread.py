@@ -8,6 +8,7 @@ import typer
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import CompactionError, SettingsError, ThreadBusyError
 
@@ -17,7 +18,7 @@ from ..inspector.report import read_report
 from ..inspector.serving import HOST, Edit, Server
 from ..inspector.thread_data import stamp
 from ..offline_edit import pin_stored, unpin_stored
-from .options import Db, is_compaction, open_existing
+from .options import Db, open_existing
 from .output import print_json, print_line
 from .threads import threads
 from .undo import redo_thread, release_thread, undo_thread
@@ -75,9 +76,7 @@ def write_report(saver: SQLAlchemySaver, thread: str, out: Path) -> str:
         raise SettingsError(
             f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
-    compactions = sum(
-        is_compaction(attempt["row"]["trigger"], attempt["row"]["verdict"]) for attempt in report["attempts"]
-    )
+    compactions = sum(attempt["row"]["verdict"] in COMMITTED for attempt in report["attempts"])
     return f"{out}, {decimal(out.stat().st_size)} (requests: {len(report['requests'])}, compactions: {compactions})"
 
 

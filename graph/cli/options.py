@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -128,6 +128,27 @@ def settings_of(config: Path | None, **options: Any) -> CompactionSettings:
 def is_compaction(trigger: str, verdict: str | None) -> bool:
     """Return whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
     return trigger != PREPARING and verdict not in ("undone", "redone")
+
+
+def undone_by(rows: Sequence[LedgerRow]) -> dict[str, int]:
+    """Return by the id of each undone compaction the number, as `history` shows it, of the undo."""
+    found, undos = dict[str, int](), list[list[str]]()
+    for number, row in enumerate(rows, 1):
+        if row.verdict == "undone":
+            undos.append(row.detail.split(", "))
+            found |= dict.fromkeys(undos[-1], number)
+        elif row.verdict == "redone" and undos:
+            for name in undos.pop():
+                found.pop(name, None)
+        elif row.is_committed:
+            undos.clear()
+    return found
+
+
+def ended_as(row: LedgerRow, undone: Mapping[str, int]) -> str:
+    """Return how an attempt ended, and the number of the undo that has undone it since."""
+    by = f", undone by {undone[row.compaction_id]}" if row.compaction_id in undone else ""
+    return f"{row.verdict or 'open'}{by}"
 
 
 def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRow:

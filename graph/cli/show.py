@@ -1,7 +1,7 @@
 """`show`: what an attempt at a compaction did, the difference that it made, or what a compaction would do now."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Annotated, Any, cast
 
@@ -12,6 +12,7 @@ from rich.text import Text
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.tokens import joined_texts, tiktoken_counter
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
@@ -20,7 +21,7 @@ from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
-from ..history import parted
+from ..history import cost_of, parted, why_of
 from ..offline_edit import newest
 from ..preview import call_on, previewed
 from .options import (
@@ -31,20 +32,20 @@ from .options import (
     PresetName,
     Thread,
     Window,
+    ended_as,
     find_attempt,
     open_existing,
     settings_of,
+    undone_by,
     window_tokens,
 )
 from .output import (
     Output,
-    dollars,
     format_time,
     message_data,
     print_json,
     print_line,
     print_messages,
-    tokens_spent,
     words,
 )
 from .size_chart import print_window
@@ -76,9 +77,12 @@ def show(
     estimate.
     """
     if preview:
-        settings = _settings(settings_of(config, preset=preset, context_window=window_tokens(window, known=None)))
         with open_existing(db, thread) as saver:
-            _preview(saver, thread, settings, whole=whole, as_json=as_json)
+            known = _last_window(CompactionRecords(saver.database).history(thread))
+            settings = settings_of(config, preset=preset, context_window=window_tokens(window, known=known))
+            if settings.context_window is None:
+                settings = effective(settings, {"context_window": known} if known else {})
+            _preview(saver, thread, _settings(settings), whole=whole, as_json=as_json)
         return
     with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
@@ -92,7 +96,8 @@ def show(
     if as_json:
         print_json([{**asdict(row), "left": message_data(left), "clipped": message_data(clipped)}])
         return
-    print_line(_headline(row))
+    for line in _head(row, records.history(thread), len(left), len(clipped)):
+        print_line(line)
     print_window(Output(), stored_usages(row.window))
     print_messages("left the view", left, whole=whole)
     print_messages("shortened", clipped, whole=whole)
@@ -101,20 +106,21 @@ def show(
         print_line(row.summary)
 
 
-def _headline(row: LedgerRow) -> str:
-    after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
-    is_digest = row.strategy.endswith("+digest")  # for which nobody is called
-    times = "call" if row.summary_calls == 1 else "calls"
-    calls = f", {row.summary_calls} {times} of the summarizer" if row.summary_calls and not is_digest else ""
-    spent = ", ".join(filter(None, (tokens_spent(row.usage), dollars(row.summary_cost))))
-    calls += f" ({spent})" if calls and spent else ""
-    reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
-    sizes = "".join(f" (trigger {one.trigger:,}, limit {one.limit:,})" for one in stored_usages(row.window)[:1])
-    strategy = f"{row.strategy}, " if row.strategy else ""  # a refused or declined attempt has none
-    return (
-        f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {strategy}trigger {row.trigger}: "
-        f"{row.tokens_before:,}{after} tokens{sizes}{calls}"
-    )
+def _head(row: LedgerRow, rows: Sequence[LedgerRow], left: int, clipped: int) -> Iterator[str]:
+    """Yield lines: which attempt it is, how it ended, why it began, what left, what it cost, and how to undo it."""
+    number, undone = next(at for at, one in enumerate(rows, 1) if one.id == row.id), undone_by(rows)
+    ended, reason = ended_as(row, undone), f" ({row.reason}{': ' + row.detail if row.detail else ''})"
+    strategy = f"  {row.strategy}" if row.strategy else ""  # a refused or declined attempt has none
+    began = format_time(row.started_at)
+    yield f"no. {number}  {row.compaction_id}  {began}  {ended}{reason if row.reason else ''}{strategy}"
+    yield f"why   {why_of(row)}"
+    if row.is_committed:
+        sizes = f"{row.tokens_before:,} -> {row.tokens_after or 0:,} tokens"
+        yield f"left  {left:,} messages left the view, {clipped:,} were shortened; {sizes}"
+    yield f"cost  {cost_of(row)}"
+    if row.is_committed and row.compaction_id not in undone:
+        over = any(row.tokens_before > one.limit for one in stored_usages(row.window)[:1])
+        yield f"undo  `undo {row.thread_id} {number}{' --force' if over else ''}`"
 
 
 def _diff(row: LedgerRow, before: Sequence[BaseMessage], now: Sequence[BaseMessage], *, as_json: bool) -> None:
@@ -130,6 +136,11 @@ def _diff(row: LedgerRow, before: Sequence[BaseMessage], now: Sequence[BaseMessa
 
 def _lines(messages: Sequence[BaseMessage]) -> list[str]:
     return [f"{one.type}: {line}" for one in messages for line in joined_texts(one).splitlines() or [""]]
+
+
+def _last_window(rows: Sequence[LedgerRow]) -> int | None:
+    """Return the tokens of the model's window at the last attempt that stored it."""
+    return next((row.window[0]["window"] for row in reversed(rows) if row.window), None)
 
 
 def _settings(settings: CompactionSettings) -> CompactionSettings:

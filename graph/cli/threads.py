@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
+from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.nodes import SettingsError
 
@@ -123,12 +123,11 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id, *which)
         return mine.correlate(tables.thread).scalar_subquery()
 
-    is_undo = sa.func.coalesce(tables.ledger.c.verdict, "").in_(("undone", "redone"))
     query = sa.select(
         tables.thread.c.thread_id,
         tables.thread.c.updated_at,
         counted(tables.checkpoint).label("checkpoints"),
-        counted(tables.ledger, tables.ledger.c.trigger != PREPARING, ~is_undo).label("compactions"),
+        counted(tables.ledger, tables.ledger.c.verdict.in_(COMMITTED)).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
     return saver.database.run_read(lambda transaction: [dict(row) for row in transaction.execute(query).mappings()])
 

@@ -9,7 +9,7 @@ import typer
 from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_checkpoint
 
-from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.view import read_view
@@ -26,7 +26,7 @@ from langgraph_compaction.nodes.state import conversation, messages_in_view, pin
 from ..exclusive_runs import stored_turn
 from ..offline_edit import at_rest, newest, rewrite, stored_meter
 from ..undo import OverLimitError, branch_of
-from .options import AsJson, Db, Thread, find_attempt, open_existing
+from .options import AsJson, Db, Thread, find_attempt, open_existing, undone_by
 from .output import tell
 
 
@@ -108,7 +108,13 @@ def undo_thread(
     channel: dict[str, Any] = values["compaction"]
     records = CompactionRecords(saver.database)
     named = None if compaction in (None, "last") else find_attempt(records, thread, compaction).compaction_id
-    before = records.before(thread, head=channel.get("head"), compaction_id=named)
+    try:
+        before = records.before(thread, head=channel.get("head"), compaction_id=named)
+    except UnknownAttemptError as error:
+        if (by := undone_by(records.history(thread)).get(named or "")) is None:
+            raise
+        again = f"; `undo {thread} --redo` brings it back" if by == len(records.history(thread)) else ""
+        raise UnknownAttemptError(f"compaction {compaction} is undone already, by no. {by}{again}") from error
     undo = undoing(before, conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
     sizes: dict[str, int] = channel.get("sizes") or {}
     meter = stored_meter(channel)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _ASSETS = Path(__file__).parent / "assets"
 CAUSES = {
-    "input": "The new input made the request too large",
-    "precheck": "The next request was too large, as checked before the model was called",
-    "check": "The conversation was too large after the model's answer",
+    "input": "With the new input, the request reached the trigger",
+    "precheck": "The next request reached the trigger, as checked before the model was called",
+    "check": "The conversation reached the trigger after the model's answer",
     "overflow": "The provider refused the request as too long",
     "manual": "It was asked for",
     "command": "It was asked for by a command in the conversation",

@@ -24,6 +24,7 @@ from langgraph_compaction.nodes.config.prices import usage_of
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.request import render
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_of, texts_of, tiktoken_counter
+from langgraph_compaction.nodes.conversation.view import NO_VIEW
 from langgraph_compaction.nodes.selection.breaker import suspension_reason
 
 from ..bill import Bill
@@ -123,6 +124,8 @@ class Report(TypedDict):
     tokens: int
     """Tokens of the messages that the model sees now."""
     held: bool
+    redo: str | None
+    """Id of the compaction that a redo brings back."""
     bill: dict[str, dict[str, Any]]
     """What the calls of the agent (`agent`) and for summaries (`summaries`) took, and their cost in dollars."""
     requests: list[Request]
@@ -163,6 +166,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
     requests, answered = _requests(data, ruler)
     attempts = [_attempt(data, row, requests, answered) for row in data.attempts]
     in_view, now = list(data.in_view), data.line[-1].compaction if data.line else {}
+    undone = (data.line[-1].view or NO_VIEW).get("undone") if data.line else None
     pins = now.get("pins") or ()
     shown = {seq: _shown(message, ruler.tokens(((seq, 1),)), pins) for seq, message in data.messages.items()}
     return Report(
@@ -173,6 +177,7 @@ def report_of(data: ThreadData, counter: TokenCounter, *, known: str = "") -> Re
         counters=sorted({row.counter for row in data.attempts} - {""}),
         tokens=sum(shown[seq]["tokens"] for seq in in_view),
         held=bool(now.get("held")),
+        redo=undone[0]["source"] if undone else None,
         bill=asdict(Bill.of({"compaction": now}, data.attempts)),
         requests=requests,
         attempts=attempts,

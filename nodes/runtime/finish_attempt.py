@@ -1,6 +1,7 @@
 """How an attempt ends: from an exception or a finding to its verdict, ledger row, event and `compaction["last"]`."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Outcome
@@ -67,6 +68,11 @@ def outcome_of(
         usage=Usage.read(draft["usage"]) if "usage" in draft else None,
         duration_s=max(0.0, context.now() - draft.get("opened_at", context.now())),
     )
+
+
+def window_before(context: NodeContext, draft: Draft) -> list[dict[str, Any]]:
+    """Return what filled the window when a draft's attempt began, as `Outcome.window` holds it."""
+    return [asdict(context.usage_of(context.messages, draft["tokens_before"]))]
 
 
 def _told_text(context: NodeContext, text: str | None) -> str | None:

@@ -69,7 +69,7 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
         tokens_before=875,
         tokens_selected=119,
         summary=True,
-        tokens_after_about=328,
+        tokens_after_about=428,
         ceiling=874,
         floor=2,
         dropped=before["messages"][:14],
@@ -78,6 +78,7 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
+    assert standing(graph)["last"]["tokens_after"] == pytest.approx(428, rel=0.1)
 
 
 @pytest.mark.parametrize("of_ours", [True, False])

@@ -27,6 +27,7 @@ function gridOf(on, requests) {
   const room = Math.max(2, Math.floor((on.right - on.left) / 90));
   const every = Math.max(1, Math.ceil(requests.length / room));
   for (let at = 0; at < requests.length; at += every) {
+    if (at && requests[at].turn === requests[at - every].turn) continue;
     const label = at ? String(requests[at].turn) : `turn ${requests[at].turn}`;
     parts.push(draw("text", { x: on.x(at), y: on.bottom + 20, "text-anchor": at ? "middle" : "start" }, label));
   }
@@ -64,8 +65,8 @@ function saidOf(attempt, index) {
   return `No. ${index + 1} of ${state.data.attempts.length}: ${row.verdict ?? "open"}, ${KINDS[attempt.kind]}, ${sizes}`;
 }
 
-function markOf(on, attempt, index, stacked) {
-  const x = on.x(attempt.at - 0.5), top = on.y(attempt.row.tokens_before) - stacked * 15 * on.scale;
+function markOf(on, attempt, index, aside) {
+  const x = on.x(attempt.at - 0.5) + aside * 15 * on.scale, top = on.y(attempt.row.tokens_before);
   const after = attempt.kind === "failed" || attempt.kind === "put off" ? null : attempt.row.tokens_after;
   const mark = draw("g", {
     class: `mark ${classOf(attempt.kind)}`, role: "button", tabindex: index ? "-1" : "0", "data-index": index,
@@ -81,12 +82,9 @@ function markOf(on, attempt, index, stacked) {
 }
 
 function marksOf(on, attempts) {
-  const at = new Map();
-  return attempts.flatMap((attempt, index) => {
-    if (attempt.kind === "undone" && attempt.row.verdict === "undone" && !attempt.row.tokens_before) return [];
-    const stacked = at.get(attempt.at) ?? 0;
-    at.set(attempt.at, stacked + 1);
-    return [markOf(on, attempt, index, stacked)];
+  return attempts.map((attempt, index) => {
+    const beside = attempts.filter((one) => one.at === attempt.at);
+    return markOf(on, attempt, index, beside.indexOf(attempt) - (beside.length - 1) / 2);
   });
 }
 

@@ -12,6 +12,9 @@ const SENTENCES = {
 };
 
 const UNDO = "An undo: the model sees again what the compactions named below had replaced.";
+const isAttempt = ({ row }) => row.trigger !== "ahead" && !["undone", "redone"].includes(row.verdict);
+/** The numbers of the compactions that an undo or a redo names. */
+const named = (row) => row.detail.split(", ").map((name) => `no. ${number(state.data.attempts.findIndex((one) => one.row.compaction_id === name) + 1)}`).join(", ");
 const sentenceOf = ({ kind, row }) => (row.verdict === "undone" ? UNDO : SENTENCES[kind]);
 
 function list() {
@@ -130,9 +133,9 @@ function spentOn(row) {
 }
 
 function why(attempt) {
-  const { row } = attempt, next = state.data.requests[Math.min(attempt.at, state.data.requests.length - 1)];
-  const trigger = attempt.window[0]?.trigger ?? next?.trigger;
-  const size = `${plural(row.tokens_before, "token")}${trigger && row.trigger in state.data.causes ? `; compactions start at ${number(trigger)} (trigger)` : ""}.`;
+  const { row } = attempt, [window] = attempt.window;
+  if (!isAttempt(attempt) && row.detail) return `It was asked for: ${row.verdict} ${named(row)}.`;
+  const size = `${plural(row.tokens_before, "token")}${window ? `; trigger ${number(window.trigger)}, limit ${number(window.limit)}` : ""}.`;
   const cause = state.data.causes[row.trigger] ?? `The trigger “${row.trigger}” fired`;
   const end = row.reason || row.detail ? [make("br"), make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : ""] : [];
   return make("span", { class: "word" }, `${cause}: ${size}`, ...end);
@@ -140,6 +143,7 @@ function why(attempt) {
 
 function gone(attempt) {
   const { row, left, clipped, summary } = attempt, { messages } = state.data;
+  if (row.verdict === "undone") return "Nothing: the model sees again what had left.";
   if (!attempt.after) return attempt.kind === "committed" ? "Its checkpoint is erased: what left is not known." : "Nothing.";
   const roles = new Map();
   for (const seq of left) roles.set(roleOf(messages[seq]), (roles.get(roleOf(messages[seq])) ?? 0) + 1);
@@ -154,19 +158,22 @@ function gone(attempt) {
 /** The bill of the summary, and what the changed beginning did to the provider's cache. */
 function cost(attempt) {
   const { row } = attempt, { requests } = state.data, next = requests[attempt.at], before = requests[attempt.at - 1];
-  const calls = !row.summary_calls ? "No call for a summary." : [
+  const none = attempt.kind === "prepared" ? "In the bill of the compaction that uses it." : "No call for a summary.";
+  const calls = !row.summary_calls ? none : [
     `${plural(row.summary_calls, "call")} for the summary${row.model ? ` (${row.model})` : ""}: input ${number(row.summary_input_tokens ?? 0)}`,
     `cache read ${number(row.summary_cache_read_tokens ?? 0)}`, `cache write ${number(row.summary_cache_write_tokens ?? 0)}`,
     `output ${number(row.summary_output_tokens ?? 0)} tokens`, dollars(row.summary_cost) || "price not known"].join(", ") + ".";
   const cached = (one) => `${number(one.cached)} of ${number(one.tokens)}`;
   const effect = attempt.after && next?.real && (next.cached || before?.cached)
     ? ` The next request read ${cached(next)} tokens from the cache${before?.real ? `, the one before ${cached(before)}` : ""}.` : "";
-  return calls + effect;
+  const took = row.duration_s === null ? "" : ` It took ${row.duration_s.toFixed(2)} s.`;
+  return calls + took + effect;
 }
 
 const quoted = (name) => (/^[\w.:@-]+$/.test(name) && !name.startsWith("-") ? name : `'${name.replaceAll("'", "'\\''")}'`);
 function back(attempt) {
-  const { attempts, thread, held } = state.data, index = attempts.indexOf(attempt), name = attempt.row.compaction_id;
+  const { attempts, thread, held, redo } = state.data, index = attempts.indexOf(attempt), name = attempt.row.compaction_id;
+  const { row, window: [window] } = attempt, force = window && row.tokens_before > window.limit;
   const live = Boolean(document.body.dataset.key), parts = [];
   const command = (more) => make("code", {}, `langgraph-compaction undo ${quoted(thread)} `, ...`${more}--db URL`.split(" ")
     .flatMap((part) => [make("span", { class: "option" }, part), " "]).slice(0, -1));
@@ -174,8 +181,8 @@ function back(attempt) {
   if (attempt.kind === "committed") {
     const later = attempts.filter((one, at) => at > index && one.kind === "committed").length;
     if (later) parts.push(`Undoes also the ${plural(later, "later compaction")} in force. `);
-    parts.push(...(live ? [button("Undo", "undo", { compaction: name })] : [command(`${name} `), " or in Python ", make("code", {}, `thread.undo("${name}")`)]));
-  } else if (attempt.row.verdict === "undone" || (attempt.kind === "undone" && index === attempts.length - 2)) {
+    parts.push(...(live ? [button("Undo", "undo", { compaction: name })] : [command(`${name} ${force ? "--force " : ""}`), " or in Python ", make("code", {}, `thread.undo("${name}"${force ? ", force=True" : ""})`)]));
+  } else if (redo && (name === redo || (row.verdict === "undone" && row.detail.split(", ").includes(redo)))) {
     parts.push("To bring it back, as long as nothing was compacted since: ", live ? button("Redo", "redo", {}) : command("--redo "));
   } else parts.push("There is nothing to undo.");
   if (held) parts.push(make("br"), "Automatic compactions pause since the last undo, while requests fit. ", live ? button("Release", "release", {}) : command("--release "));
@@ -235,7 +242,7 @@ function choose(index, go) {
   if (!attempt) return;
   if (go) origin = document.activeElement;
   state.chosen = attempt.row.compaction_id;
-  byId("chosen").textContent = `No. ${index + 1} of ${state.data.attempts.length}: ${attempt.row.verdict ?? "open"}`;
+  byId("chosen").textContent = `No. ${index + 1} of ${state.data.attempts.length}: ${attempt.row.verdict ?? "open"}${attempt.kind === "undone" && isAttempt(attempt) ? ", undone" : ""}`;
   byId("what").replaceChildren(...what(attempt));
   pressed();
   if (!go) return;

@@ -130,6 +130,6 @@ render();
 byId("chart").scrollLeft = byId("chart").scrollWidth;
 addEventListener("hashchange", opened);
 if (location.hash.length > 1) opened();
-if (!state.chosen) choose(state.data.attempts.findLastIndex((one) => one.kind === "committed"), false);
+if (!state.chosen) choose(state.data.attempts.findLastIndex(isAttempt), false);
 if (document.body.dataset.follow) follow(document.body.dataset.follow);
 performance.mark("interactive");

@@ -10,6 +10,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.cli.output import format_time, message_line
+from langgraph_compaction.graph.inspector.page import CAUSES
 from langgraph_compaction.nodes.config.policies import Preset
 from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bars, legend, stored_usages
 from tests.fakes import ScriptedModel, usage
@@ -67,19 +68,24 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """
     (row,) = CompactionThread(graph, CONFIG).history()
     left = CompactionThread(graph, CONFIG).transcript()[: len(row.dropped)]
-    sizes = f"870 -> {row.tokens_after} tokens (trigger 800, limit 1,000)"
-    figures = f"{format_time(row.started_at)}  committed  selective+model, trigger precheck: {sizes}"
+    head = (
+        f"no. 1  {row.compaction_id}  {format_time(row.started_at)}  committed  selective+model",
+        f"why   {CAUSES['precheck']}: 870 tokens; trigger 800, limit 1,000",
+        f"left  14 messages left the view, 0 were shortened; 870 -> {row.tokens_after} tokens",
+        f"cost  calls for the summary: 1, 0 tokens in, 0 out, price not known; {row.duration_s:.2f} s",
+        f"undo  `undo {THREAD} 1`",
+    )
     summary = ["", bold("summary"), *row.summary.splitlines()]
     for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):
         shown = call("show", THREAD, row.compaction_id, "--db", db, *options, width=60, colors=True).stdout
         texts = [filler(words, f"r{who}{n}-") + rest for n in range(7) for who in "ua"]
-        assert shown.splitlines()[0] == f"{figures}, 1 call of the summarizer"
+        assert tuple(shown.splitlines()[:5]) == head
         assert shown.endswith(
             "\n".join(["", "", bold("left the view: 14 messages"), *map(listed, left, texts), *summary, ""])
         )
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
     usages = stored_usages(plain["window"])
-    drawn = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[1:]
+    drawn = call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[5:]
     assert drawn[:2] == bars(usages, len(drawn[0])), "before and after, without colors"
     assert drawn[2:].index("") == len(list(legend(usages)))
     assert [message["id"] for message in plain["left"]] == list(row.dropped)
@@ -166,7 +172,7 @@ def test_only_a_summarizer_that_is_called_is_counted(db: str, summarizer: str | 
     with SQLAlchemySaver.from_url(db) as saver:
         saver.setup()
         agent(summarizer=summarizer, checkpointer=saver).invoke(full(), CONFIG)
-    assert (", 1 call of the summarizer" in call("show", THREAD, "last", "--db", db).stdout) is told
+    assert ("calls for the summary: 1" in call("show", THREAD, "last", "--db", db).stdout) is told
 
 
 def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
@@ -180,15 +186,13 @@ def test_an_attempt_that_did_not_compact_says_why(db: str) -> None:
         graph.invoke(full(), CONFIG)
         graph.invoke(said("x " * 1_200), CONFIG)
         rejected, _, refused = ledger(graph)
-    shown = [
-        call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines()[0] for row in (rejected, refused)
-    ]
-    why = "rejected_empty (empty_summary: finish_reason=None)"
-    sizes = "selective+model, trigger precheck: 870 tokens, 3 calls of the summarizer"
-    assert shown == [
-        f"{format_time(rejected.started_at)}  {why}  {sizes}",
-        f"{format_time(refused.started_at)}  refused (message_over_limit)  trigger precheck: 1,204 tokens",
-    ]
+    shown = [call("show", THREAD, row.compaction_id, "--db", db).stdout.splitlines() for row in (rejected, refused)]
+    ended = "rejected_empty (empty_summary: finish_reason=None)  selective+model"
+    assert shown[0][0] == f"no. 1  {rejected.compaction_id}  {format_time(rejected.started_at)}  {ended}"
+    assert shown[0][1] == f"why   {CAUSES['precheck']}: 870 tokens; trigger 800, limit 1,000"
+    assert shown[0][2].startswith("cost  calls for the summary: 3, ")
+    assert shown[1][0].endswith("  refused (message_over_limit)")
+    assert shown[1][1] == f"why   {CAUSES['precheck']}: 1,204 tokens"
 
 
 def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
@@ -207,7 +211,8 @@ def test_what_a_compaction_shortened_is_shown_whole(db: str) -> None:
     assert shown[listed_from + 1 : shown.index("summary") - 1] == [
         f"{handle(message)}   tool {message.text}" for message in results
     ]
-    assert not any("left the view" in line for line in shown[:listed_from])
+    assert "left  0 messages left the view, 4 were shortened; " in "\n".join(shown)
+    assert not any(line.startswith("left the view") for line in shown)
     (plain,) = lines("show", THREAD, "1", "--db", db)
     assert (plain["left"], [message["id"] for message in plain["clipped"]]) == ([], [one.id for one in results])
 
@@ -304,6 +309,13 @@ def test_a_window_is_all_it_needs(growing: Any, db: str) -> None:
 def test_what_cannot_be_tried_says_so(db: str, words: tuple[str, ...], code: int, told: str) -> None:
     """No window, no such preset, no room, no such file, no such thread."""
     assert told in call("show", "--preview", *words, "--db", db, expect=code).stderr
+
+
+def test_the_window_is_that_of_the_last_compaction(graph: Any, db: str) -> None:
+    """Where it was stored, it need not be given, and a share is one of it."""
+    assert "(trigger 800, limit 900)" in call("show", "--preview", THREAD, "--db", db).stdout
+    assert "(trigger 400, limit 450)" in call("show", "--preview", THREAD, "--window", "50%", "--db", db).stdout
+    assert CompactionThread(graph, CONFIG).history()[0].window is not None
 
 
 def test_a_thread_whose_checkpoints_are_elsewhere_says_so(db: str) -> None:

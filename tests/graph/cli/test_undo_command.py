@@ -43,7 +43,11 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert frozen(after.values["messages"]) == frozen(whole)
     assert standing(graph)["held"]
     assert verdicts(graph)[-1] == "undone"
-    assert call("history", THREAD, "--db", db).stdout.count(head[:8]) == 2, "the row of the undo names what it undid"
+    assert call("history", THREAD, "--db", db).stdout.count(" of 1 ") == 1, "the row of the undo names what it undid"
+    assert "committed, undone by 2" in call("history", THREAD, "--db", db).stdout
+    assert "committed, undone by 2" in call("show", THREAD, "1", "--db", db).stdout.splitlines()[0]
+    told = call("undo", THREAD, "1", "--db", db, expect=1).stderr
+    assert "compaction 1 is undone already, by no. 2; `undo thread --redo` brings it back" in told
     graph.invoke(said("held"), CONFIG)
     assert standing(graph)["epoch"] == 1
     told = call("undo", THREAD, "--release", "--db", db).stdout
@@ -135,7 +139,8 @@ def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
     call("undo", THREAD, "1", "--db", db, "--force")
     call("undo", THREAD, "--release", "--db", db)
     graph.invoke(said("more " * 300), CONFIG)
-    assert "or several ids begin so" in call("undo", THREAD, "1", "--db", db, "--force", expect=1).stderr
+    told = call("undo", THREAD, "1", "--db", db, "--force", expect=1).stderr
+    assert told == "compaction 1 is undone already, by no. 2\n", "nothing brings it back behind another compaction"
     assert "there is no thread 'nobody'" in call("undo", "nobody", "--db", db, expect=2).stderr
     graph.update_state(CONFIG, {"compaction": {"step": "model"}}, as_node="token_check")
     assert "resume it first" in call("undo", THREAD, "--db", db, "--force", expect=1).stderr

@@ -91,14 +91,12 @@ def test_compactions_that_thrash_are_warned_of(seen: Page, every: Told, tmp_path
 
 
 def test_bars_show_what_filled_the_window(seen: Page, every: Told) -> None:
-    """One before a commit and one after it, of the same width, with all parts in one order; none of a failure."""
+    """One before a commit and one after it, of the same width, with all parts in one order; one of a failure."""
     seen.click(".mark.failed")
-    assert seen.run("document.querySelectorAll('#what .bars').length") == 0
+    bars = "[...document.querySelectorAll('#what .bars > div[style*=height]')]"
+    assert seen.run(f"{bars}.length") == 1
     seen.click("#list tbody tr:nth-child(3) td:last-child")
-    widths = seen.run(
-        "[...document.querySelectorAll('#what .bars > div[style*=height]')]"
-        ".map(one => one.getBoundingClientRect().width)"
-    )
+    widths = seen.run(f"{bars}.map(one => one.getBoundingClientRect().width)")
     assert len(widths) == 2
     assert widths[0] == widths[1] > 100
     seen.look(width=390)
@@ -225,11 +223,14 @@ def test_the_page_works_in_a_frame(seen: Page, every: Told, tmp_path: Path) -> N
 
 
 def test_the_last_compaction_explains_itself(seen: Page, every: Told) -> None:
-    """Why it began, what left, what it cost and how to undo it, without a click."""
+    """Why it began, what left, what it cost and how to undo it or bring it back, the last one without a click."""
+    told = seen.run("document.querySelector('.glance').innerText")
+    assert "To bring it back, as long as nothing was compacted since: langgraph-compaction undo thread --redo" in told
     attempt = every.report()["attempts"][2]
+    seen.click("#list tbody tr:nth-child(3) td:last-child")
     told = seen.run("document.querySelector('.glance').innerText")
     for words in (
-        f"{attempt['row']['tokens_before']} tokens; compactions start at 800 (trigger)",
+        f"{attempt['row']['tokens_before']} tokens; trigger 800, limit 1,000",
         f"{len(attempt['left'])} messages",
         "No call for a summary.",
         f"undo {THREAD} {attempt['row']['compaction_id']} --db URL",

@@ -67,7 +67,7 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     for name in ("user", "summary", "free"):
         assert f"{name} {was.get(name, 0):,} → {now[name]:,}" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
-    assert "The next request was too large" in text
+    assert "The next request reached the trigger, as checked before the model was called: " in text
     assert f"thread.undo(&#34;{done.compaction_id}&#34;)" in text
     assert "no call for a summary" in text
     assert "calls for the summary: 3, " in shown(CompactionThread(told.graph, CONFIG).show(failed.compaction_id))
