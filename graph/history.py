@@ -144,19 +144,26 @@ def attempts(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
     return (yield from querying(records, lambda: records.history(thread_of(config))))
 
 
-def shown(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Compaction]:
-    """Return one attempt of a thread with its messages; raise `UnknownAttemptError` if the ledger lacks it."""
-    rows = yield from attempts(graph, config)
-    found, thread = next((row for row in rows if row.compaction_id == compaction_id), None), thread_of(config)
-    if found is None:
-        raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
+def is_attempt(row: LedgerRow) -> bool:
+    """Whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
+    return row.trigger != PREPARING and row.verdict not in ("undone", "redone")
+
+
+def shown(graph: Graph, config: RunnableConfig, compaction_id: str | None) -> Effects[Compaction]:
+    """Return one attempt of a thread with its messages, by default the last; `UnknownAttemptError` without one."""
+    rows, thread = (yield from attempts(graph, config)), thread_of(config)
+    named = [row for row in rows if row.compaction_id == compaction_id or (compaction_id is None and is_attempt(row))]
+    if not named:
+        which = "" if compaction_id is None else f" {compaction_id!r}: see history"
+        raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction{which}")
+    found = named[-1]
     state = yield from state_of(graph, config)
     head = (state.values.get("compaction") or {}).get("head")
     records = records_of(graph, config)
     return (yield from querying(records, lambda: _with_messages(records, found, head)))
 
 
-def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Diff]:
+def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str | None) -> Effects[Diff]:
     """Compare the messages that a compaction began with to the messages that the model sees now."""
     compaction = yield from shown(graph, config, compaction_id)
     state = yield from state_of(graph, config)
@@ -184,13 +191,7 @@ def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage
 
 
 def _began(row: LedgerRow) -> bool:
-    return row.trigger != PREPARING and row.verdict not in {
-        "refused",
-        "declined",
-        "deferred_cooldown",
-        "undone",
-        "redone",
-    }
+    return is_attempt(row) and row.verdict not in {"refused", "declined", "deferred_cooldown"}
 
 
 def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:

@@ -18,7 +18,8 @@ from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.collect_key_information import Choosing
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of_thread
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
-from langgraph_compaction.nodes.runtime.engine import Call, demand, expected_summary, needs_summary, words_beside
+from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary, words_beside
+from langgraph_compaction.nodes.runtime.summarize_chunks import expected_summary
 from langgraph_compaction.nodes.runtime.window_usage import Part, WindowUsage, window_usage
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
@@ -169,7 +170,7 @@ def previewed(
             usages=(now,),
         )
     summary = needs_summary(chosen, found, goal)
-    expected = expected_summary(call, level, goal, found) * summary
+    expected = expected_summary(call, level, messages, goal, found) if summary else 0
     after = found.tokens + expected
     return Preview(
         strategy=strategy(chosen, level, found.name, summary=summary),

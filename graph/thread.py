@@ -113,22 +113,22 @@ class CompactionThread:
         """`plot`, asynchronously."""
         return await arun(thread_chart(self.graph, self._config))
 
-    def show(self, compaction_id: str) -> Compaction:
-        """Return one attempt with its messages; raise `UnknownAttemptError` if the ledger does not have it."""
+    def show(self, compaction_id: str | None = None) -> Compaction:
+        """Return one attempt with its messages, by default the last; `UnknownAttemptError` if there is none."""
         return run_sync(self.graph, "ashow", shown(self.graph, self._config, compaction_id))
 
-    async def ashow(self, compaction_id: str) -> Compaction:
+    async def ashow(self, compaction_id: str | None = None) -> Compaction:
         """`show`, asynchronously."""
         return await arun(shown(self.graph, self._config, compaction_id))
 
-    def diff(self, compaction_id: str) -> Diff:
-        """Compare the conversation that a compaction began with to the messages that the model sees now.
+    def diff(self, compaction_id: str | None = None) -> Diff:
+        """Compare the conversation that a compaction began with, by default the last, to what the model sees now.
 
         Raise `UnknownAttemptError` if the ledger does not have the compaction.
         """
         return run_sync(self.graph, "adiff", changes_since(self.graph, self._config, compaction_id))
 
-    async def adiff(self, compaction_id: str) -> Diff:
+    async def adiff(self, compaction_id: str | None = None) -> Diff:
         """`diff`, asynchronously."""
         return await arun(changes_since(self.graph, self._config, compaction_id))
 

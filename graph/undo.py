@@ -51,8 +51,11 @@ class Undone:
 
     def _repr_html_(self) -> str | None:
         sizes = [("tokens", self.tokens), ("trigger", self.trigger), ("limit", self.limit)]
-        title = "Undone" if self.verdict == "undone" else "Done again"
-        return card(f"{title}: {', '.join(self.compactions)}", [("messages in view", self.messages), *sizes])
+        told = [("messages in view", self.messages), *sizes]
+        if self.verdict == "redone":
+            return card(f"Done again: {', '.join(self.compactions)}", told)
+        beside = [("to bring it back", "thread.redo()"), ("automatic compactions", "pause until thread.release()")]
+        return card(f"Undone: {', '.join(self.compactions)}", [*told, *beside])
 
 
 def released(graph: Graph, config: RunnableConfig) -> Effects[None]:

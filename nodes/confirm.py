@@ -5,26 +5,23 @@ from functools import partial
 from textwrap import indent
 from typing import Any, Literal, cast, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AnyMessage
 from langgraph.types import interrupt
 
-from langgraph_compaction.checkpoint.patterns import Pattern
-
 from .config.prompts import Language
-from .conversation.tokens import call_texts
 from .errors import ContextExhaustedError
 from .events import log
 from .gate.invariants import Finding
 from .runtime.collect_key_information import Choosing
 from .runtime.effects import Effects
-from .runtime.engine import expected_summary
-from .runtime.finish_attempt import failure, finish_attempt
+from .runtime.finish_attempt import beginnings, failure, finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
+from .runtime.summarize_chunks import expected_summary
 from .runtime.window_usage import WindowUsage, bars, legend
 from .state import FOCUS_CHARACTERS
-from .text.quoting import clip, one_line, quoted
+from .text.quoting import clip
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
@@ -61,8 +58,6 @@ _INSTEAD: Mapping[Language, str] = {
     "en": "Or edit `instead`: {}. To reject sends nothing and raises an error.",
     "zh": "或编辑 `instead`：{}。拒绝则不发送并报错。",
 }
-_TURNED = Pattern("[\u202a-\u202e\u2066-\u2069]")
-"""Characters that turn the direction of what follows."""
 SHOWN_LEAVING, SHOWN_CHARACTERS = 8, 80
 """How many of the messages that would leave the description shows, and how much of each."""
 BAR_WIDTH = 60
@@ -184,21 +179,11 @@ def _sizes(context: NodeContext) -> tuple[dict[str, Any], list[str], list[Window
     sizes = {"current_tokens": size, "max_tokens": known.window, "trigger": known.trigger, "limit": known.limit}
     try:
         foreseen_sizes, leaving, after = _foreseen(context)
-        return {**sizes, **foreseen_sizes}, _beginnings(context, leaving), usages + after
+        shown = beginnings(context, leaving, SHOWN_LEAVING, SHOWN_CHARACTERS)
+        return {**sizes, **foreseen_sizes}, [f"- {line}" for line in shown], usages + after
     except Exception as error:  # noqa: BLE001 - an application's strategy or redaction may fail, or the database
         log.warning("The question does not say what would be removed (%s)", failure(error, "confirm").reason)
         return sizes, [], usages
-
-
-def _beginnings(context: NodeContext, leaving: Sequence[AnyMessage]) -> list[str]:
-    redaction = context.dependencies.redaction
-    lines = list[str]()
-    for message in leaving[:SHOWN_LEAVING]:
-        told = redaction.message(message) if redaction else message
-        text = told.text or (" ".join(call_texts(told)) if isinstance(told, AIMessage) else "")
-        shown = _TURNED.sub("", one_line(text, SHOWN_CHARACTERS)).replace("](", "] (")  # no link, no image
-        lines.append(f"- {message.type}: {quoted(shown)}")
-    return [*lines, *(["- ..."] if len(leaving) > SHOWN_LEAVING else [])]
 
 
 def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage], list[WindowUsage]]:
@@ -211,7 +196,8 @@ def _foreseen(context: NodeContext) -> tuple[dict[str, int], list[AnyMessage], l
     chosen = proposal.chosen
     if isinstance(chosen, Finding):
         return {}, [], []
-    summary, left = expected_summary(context.call, level, proposal.goal, chosen), chosen.applied(context.messages)
+    summary = expected_summary(context.call, level, context.messages, proposal.goal, chosen)
+    left = chosen.applied(context.messages)
     tokens = chosen.tokens + summary
     counts = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
     leaving = [context.messages[index] for index in sorted(chosen.drop)]

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import Annotated, Any
 from uuid import uuid4
@@ -30,7 +31,7 @@ What to try next:
 """
 _KEEP = """  langgraph-compaction demo --db sqlite:///demo.db
       keep the thread, for the commands `history`, `show`, `undo` and `inspect`"""
-_KEPT = """  langgraph-compaction inspect {thread} --db URL
+_KEPT = """  langgraph-compaction inspect {thread} --db {url}
       a report of the thread; `history`, `show` and `undo` take the same arguments"""
 
 
@@ -62,6 +63,7 @@ def demo(
         figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
         usages = work.usages
         report = write_report(saver, work.thread, out) if out else None
+        url = quote(saver.database.engine.url.render_as_string())  # without the password
     failed = problems(figures)
     table = Table.grid(padding=(0, 2))
     for name, value in _figures(figures):
@@ -72,7 +74,9 @@ def demo(
     print_window(console, usages)
     console.print(Text("\nAt the end", "bold"), table, sep="\n")
     console.print(words(f"\nThe last answer: {figures['answer']}\n"))
-    console.print(words(_NEXT + (_KEPT.format(thread=work.thread) if kept else _KEEP), "dim"), soft_wrap=True)
+    console.print(
+        words(_NEXT + (_KEPT.format(thread=work.thread, url=url) if kept else _KEEP), "dim"), soft_wrap=True
+    )
     if report:
         console.print(words(f"\nOpen the report in a browser: {report}"), soft_wrap=True)
     for problem in failed:

@@ -12,13 +12,13 @@ import typer
 
 from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, SchemaError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import keys_in, load_settings
 from langgraph_compaction.nodes.config.policies import PRESETS, Preset
 
+from ..history import is_attempt
 from ..window_text import part_of, tokens_or_share
 
 DB_VARIABLE = "LANGGRAPH_COMPACTION_DATABASE_URL"
@@ -125,11 +125,6 @@ def settings_of(config: Path | None, **options: Any) -> CompactionSettings:
     return load_settings(yaml=config, env=os.environ, **given)
 
 
-def is_compaction(trigger: str, verdict: str | None) -> bool:
-    """Return whether a row of the ledger is an attempt at a compaction: neither a preparation nor an undo."""
-    return trigger != PREPARING and verdict not in ("undone", "redone")
-
-
 def undone_by(rows: Sequence[LedgerRow]) -> dict[str, int]:
     """Return by the id of each undone compaction the number, as `history` shows it, of the undo."""
     found, undos = dict[str, int](), list[list[str]]()
@@ -159,7 +154,7 @@ def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRo
     such compaction, or if ids of several begin so.
     """
     rows = records.history(thread)
-    attempts = [row for row in rows if is_compaction(row.trigger, row.verdict)]
+    attempts = [*filter(is_attempt, rows)]
     if name == "last" and attempts:
         return attempts[-1]
     is_number = name.isascii() and name.isdigit() and len(name) < SHORT_ID

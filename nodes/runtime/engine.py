@@ -373,22 +373,6 @@ def summary_budget(
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
 
-def expected_summary(call: Call, level: Level, goal: Demand, chosen: Selection) -> int:
-    """Return the tokens to expect of the summary's message: what is reserved for it, with the facts that may follow.
-
-    A digest takes its whole budget. No summary is larger than what leaves.
-    """
-    policy, most = call.settings.policy, call.settings.summary_max_length or call.sizes.window
-    if isinstance(level.summarizer, DigestSummarizer):
-        budget = summary_budget(call, level, goal, tokens=chosen.tokens, ceiling=chosen.ceiling)
-        expected = frame(call, NO_PARTS) + call.meter.scaled(min(budget, most))
-    else:
-        space = max(0, chosen.ceiling - chosen.tokens - goal.summary)
-        facts = int(call.sizes.room * policy.facts_share) if policy.facts_beside_summary and not level.hides else 0
-        expected = goal.summary + min(facts, space // 2)
-    return min(expected, goal.before - chosen.tokens)
-
-
 def _longest(call: Call, level: Level) -> int:
     """Return the most tokens of a summary, whatever room there is."""
     sizes = call.sizes

@@ -1,25 +1,34 @@
 """How an attempt ends: from an exception or a finding to its verdict, ledger row, event and `compaction["last"]`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage
+
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, Outcome
 from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
+from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 from langgraph_compaction.checkpoint.usage import Usage
 
+from ..conversation.message_marks import is_summary
 from ..conversation.redaction import masked
+from ..conversation.tokens import call_texts
 from ..events import CompactionEvent, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
 from ..state import FOCUS_CHARACTERS, Draft
-from ..text.quoting import clip
+from ..text.quoting import clip, one_line, quoted
 from .node_context import NodeContext, Update
 from .summarizer_call import SummaryAbandonedError
 
 MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls", "summary_cost")
 """Fields of a `CompactionEvent` that a span shows."""
+SHOWN_LEFT = (3, 60)
+"""How many of the messages that left `compaction["last"]` shows, and how many characters of each."""
+_TURNED = Pattern("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of what follows."""
 
 
 def failure(error: Exception, reason: str) -> Finding:
@@ -128,6 +137,9 @@ def finish_attempt(
         text = "; ".join([text, *_what_left(context, draft, needs_force=before > context.sizes.limit)])
     if draft:
         more["trigger"] = draft["trigger"]
+        if verdict in COMMITTED:
+            said = [message for message in _gone(context, draft) if not is_summary(message)]
+            more["left"] = beginnings(context, said, *SHOWN_LEFT)
     return last_of(text=text, **known, id=compaction_id, **more)
 
 
@@ -145,14 +157,28 @@ def in_words(verdict: str, *, before: int, after: int, reason: str = "") -> str:
 
 def _what_left(context: NodeContext, draft: Draft, *, needs_force: bool) -> Iterator[str]:
     """Yield how many messages left the view or became short by a commit, and how a run's input undoes it."""
-    gone, short = set(draft["drop"]), len(draft["clip"])
-    if left := sum(message.id in gone for message in context.messages):
+    if left := len(_gone(context, draft)):
         yield f"{left:,} messages left the view"
-    if short:
+    if short := len(draft["clip"]):
         yield f"{short:,} messages were shortened"
     if context.saver and not context.dependencies.embedded:
         force = ', "force": true' if needs_force else ""
         yield f'undo with {context.dependencies.channel}_request {{"undo": "last"{force}}}'
+
+
+def _gone(context: NodeContext, draft: Draft) -> list[AnyMessage]:
+    gone = set(draft["drop"])
+    return [message for message in context.messages if message.id in gone]
+
+
+def beginnings(context: NodeContext, messages: Sequence[AnyMessage], most: int, characters: int) -> list[str]:
+    """Return the beginnings of the first `most` messages in so many characters, redacted, each with its role."""
+    lines = list[str]()
+    for message in messages[:most]:
+        text = message.text or (" ".join(call_texts(message)) if isinstance(message, AIMessage) else "")
+        line = _TURNED.sub("", one_line(_told_text(context, text) or "", characters))
+        lines.append(f"{message.type}: {quoted(line.replace('](', '] ('))}")  # no link, no image
+    return [*lines, *(["..."] if len(messages) > most else [])]
 
 
 def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None) -> None:

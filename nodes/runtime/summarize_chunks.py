@@ -20,11 +20,12 @@ from ..conversation.transcript import message_id
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences, split_list
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, is_between_tags, mismatch, summary_text, text_of_reply
+from ..selection.selector import Demand, Selection
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
-from ..summary.summarizers import SummaryRequest, beginning_of
+from ..summary.summarizers import DigestSummarizer, SummaryRequest, beginning_of
 from .effects import Effects
-from .engine import Call
+from .engine import ANY_ID, Call, summary_budget, summary_parts
 from .finish_attempt import failure
 from .summarizer_call import SummaryTimeoutError, call
 
@@ -233,6 +234,27 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
         if written.finding:
             return written
     return replace(written, seen=seen_of(parts))
+
+
+def expected_summary(
+    call: Call, level: Level, messages: Sequence[AnyMessage], goal: Demand, chosen: Selection
+) -> int:
+    """Return the tokens to expect of the summary's message: those of the digest, or what a model's is given room for.
+
+    A model's summary counts with the facts that may stand beside it.
+    """
+    if not isinstance(level.summarizer, DigestSummarizer):
+        policy, space = call.settings.policy, max(0, chosen.ceiling - chosen.tokens - goal.summary)
+        facts = int(call.sizes.room * policy.facts_share) if policy.facts_beside_summary and not level.hides else 0
+        return goal.summary + min(facts, space // 2)
+    tokens, ceiling = chosen.tokens, chosen.ceiling
+    extra = summary_parts(call, level, messages, chosen.drop, tokens=tokens, ceiling=ceiling)
+    budget = summary_budget(call, level, goal, tokens=tokens, ceiling=ceiling, extra=extra)
+    work = Work(call=call, level=level, messages=messages, drop=chosen.drop, budget=budget)
+    earlier = work.earlier()
+    reply = level.summarizer.summarize(work.request(work.parts()[0], earlier, earlier.body))
+    written = limited(work, WrittenSummary(body=text_of_reply(reply)))
+    return call.meter.scaled(call.meter.counter.message(extra.message(written.body, ANY_ID)))
 
 
 def limited(work: Work, written: WrittenSummary) -> WrittenSummary:

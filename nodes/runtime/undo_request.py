@@ -34,7 +34,8 @@ LAST = "last"
 _ENDED = {"step": "end", "route": "end"}
 _STRATEGIES = {"undone": "undo", "redone": "redo"}
 _IN_WORDS = {
-    "undone": "undone: the model sees the messages again, {tokens:,} tokens",
+    "undone": "undone: the model sees the messages again, {tokens:,} tokens; a redo brings the compaction back; "
+    "automatic compactions pause until a release",
     "redone": "redone: the compaction is in effect again, {tokens:,} tokens",
 }
 
