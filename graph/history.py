@@ -15,7 +15,7 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
     UnknownAttemptError,
 )
-from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import PREPARING
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_index import text_of
@@ -88,7 +88,7 @@ class Compaction:
     row: LedgerRow
     """The ledger's row about the attempt."""
     began_with: list[AnyMessage]
-    """The conversation with which the attempt began; empty if the attempt was refused before it began."""
+    """The conversation with which the attempt began; empty if there is none, as of an attempt that was refused."""
     dropped: list[AnyMessage]
     """Messages that the compaction removed, in their original form."""
     clipped: list[AnyMessage]
@@ -165,18 +165,19 @@ def shown(graph: Graph, config: RunnableConfig, compaction_id: str | None) -> Ef
 
 def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str | None) -> Effects[Diff]:
     """Compare the messages that a compaction began with to the messages that the model sees now."""
-    compaction = yield from shown(graph, config, compaction_id)
-    state = yield from state_of(graph, config)
-    return diff(compaction.began_with, messages_in_view(state.values))
+    found = (yield from shown(graph, config, compaction_id)).row
+    state, records = (yield from state_of(graph, config)), records_of(graph, config)
+    began = yield from querying(records, lambda: records.began_with(found.thread_id, found.compaction_id))
+    return diff(began, messages_in_view(state.values))
 
 
 def _with_messages(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
     thread, name = found.thread_id, found.compaction_id
     dropped, clipped = parted(found, cast("list[AnyMessage]", records.taken_by(thread, name)))
-    began = records.began_with(thread, name) if _began(found) else []
+    key = AttemptKey(thread, found.namespace, found.base_fingerprint, found.level, found.attempt)
     return Compaction(
         row=found,
-        began_with=cast("list[AnyMessage]", began),
+        began_with=cast("list[AnyMessage]", records.snapshot(key) or []),
         dropped=dropped,
         clipped=clipped,
         on_this_branch=name in records.line(thread, head),
@@ -188,10 +189,6 @@ def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage
     gone = set(row.dropped)
     left = [message.id in gone or is_summary(message) for message in taken]
     return list(compress(taken, left)), [message for message, away in zip(taken, left, strict=True) if not away]
-
-
-def _began(row: LedgerRow) -> bool:
-    return is_attempt(row) and row.verdict not in {"refused", "declined", "deferred_cooldown"}
 
 
 def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:

@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     tell_ledger,
     undoing,
 )
-from langgraph_compaction.nodes.state import STATE_VERSION, conversation, messages_in_view, pinned_ids
+from langgraph_compaction.nodes.state import STATE_VERSION, conversation, pinned_ids
 
 from .builder import Graph
 from .exclusive_runs import thread_of
@@ -70,16 +70,13 @@ def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *
     records, head = records_of(graph, config), (state.values.get("compaction") or {}).get("head")
     thread = thread_of(config)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=compaction_id))
-    undo = undoing(before, conversation(state.values), state.values.get("compaction_view"), pinned_ids(state.values))
-    return (yield from _changed(graph, config, state, undo, force=force))
+    return (yield from _changed(graph, config, state, undoing(before, state.values), force=force))
 
 
 def redone_in(graph: Graph, config: RunnableConfig) -> Effects[Undone]:
     """Bring back the compactions that the last undo of a thread at rest has undone."""
     state = yield from at_rest(graph, config)
-    values = state.values
-    redo = redoing(conversation(values), values.get("compaction_view"), pinned_ids(values))
-    return (yield from _changed(graph, config, state, redo, force=True))
+    return (yield from _changed(graph, config, state, redoing(state.values), force=True))
 
 
 def _changed(
@@ -94,10 +91,9 @@ def _changed(
         raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
     channel = channel_after(change, compaction, tokens=done.tokens)
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
-    had = {"compaction": compaction, "messages": messages_in_view(values)}
 
     def told() -> None:
-        tell_ledger(records, thread, had, change, meter=meter, after=done.tokens, now=now, checkpoint_id=place)
+        tell_ledger(records, thread, values, change, meter=meter, after=done.tokens, now=now, checkpoint_id=place)
 
     yield from querying(records, told)
     return done

@@ -14,6 +14,7 @@ from ..db.thread_row import Thread
 from ..db.transaction import Transaction
 from ..errors import UnknownAttemptError
 from ..usage import FREE
+from . import snapshots
 from .attempt import AttemptKey, LedgerRow, Outcome
 
 _ledger = tables.ledger.c
@@ -76,7 +77,7 @@ def note(transaction: Transaction, thread: Thread, key: AttemptKey, opening: Ope
     found = _find(transaction, thread.id, key.compaction_id)
     if found is None:
         _insert(transaction, thread, key, opening, started_at=outcome.now, **_ending(outcome))
-    elif found["verdict"] is None or not _has_snapshot(transaction, thread.id, key.compaction_id):
+    elif found["verdict"] is None or snapshots.read(transaction, thread, key.compaction_id) is None:
         close(transaction, thread, key, outcome)
 
 
@@ -131,12 +132,6 @@ def _find(transaction: Transaction, thread: int, compaction_id: str) -> sa.RowMa
     query = sa.select(_ledger.id, _ledger.verdict, _ledger.content, *(_ledger[name] for name in _BOUND))
     found = transaction.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id))
     return found.mappings().one_or_none()
-
-
-def _has_snapshot(transaction: Transaction, thread: int, compaction_id: str) -> bool:
-    columns = tables.snapshot.c
-    query = sa.select(columns.thread).where(columns.thread == thread, columns.compaction_id == compaction_id)
-    return transaction.execute(query).first() is not None
 
 
 def _insert(transaction: Transaction, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:

@@ -12,7 +12,6 @@ from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_ch
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.view import read_view
 from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
     channel_after,
@@ -21,7 +20,6 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     tell_ledger,
     undoing,
 )
-from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids
 
 from ..exclusive_runs import stored_turn
 from ..offline_edit import at_rest, newest, rewrite, stored_meter
@@ -115,7 +113,7 @@ def undo_thread(
             raise
         again = f"; `undo {thread} --redo` brings it back" if by == len(records.history(thread)) else ""
         raise UnknownAttemptError(f"compaction {compaction} is undone already, by no. {by}{again}") from error
-    undo = undoing(before, conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
+    undo = undoing(before, values)
     sizes: dict[str, int] = channel.get("sizes") or {}
     meter = stored_meter(channel)
     tokens, limit = meter.request(undo.messages), sizes.get("limit")
@@ -134,7 +132,7 @@ def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], st
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
-    redo = redoing(conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
+    redo = redoing(values)
     meter = stored_meter(channel)
     tokens = _write(saver, thread, found, redo, meter)
     sentence = f"done again: {redo.head}. {len(redo.messages)} messages are in view, about {tokens:,} tokens."
@@ -152,8 +150,7 @@ def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: 
     tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)
     known = channel_after(change, values["compaction"], tokens=tokens)
     rewrite(saver, found, {"compaction_view": change.view, "compaction": {**values["compaction"], **known}})
-    had = {"compaction": values["compaction"], "messages": messages_in_view(values)}
-    tell_ledger(records, thread, had, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
+    tell_ledger(records, thread, values, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
     return tokens
 
 

@@ -21,7 +21,7 @@ from langgraph_compaction.checkpoint.checkpoints.pending_writes import Write
 from langgraph_compaction.checkpoint.compaction import original_conversation as joining
 from langgraph_compaction.checkpoint.compaction.archive import of_thread as archived_of
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
+from langgraph_compaction.checkpoint.compaction.ledger import rows
 from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.transaction import Transaction
@@ -80,7 +80,6 @@ class ThreadData:
     """The messages in the state when an attempt began, by the attempt's id."""
     archived: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
     """Originals of the messages that an attempt removed or shortened, by the attempt's id."""
-    parents: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     numbers: "Numbers" = field(default_factory=lambda: Numbers({}))
 
     @property
@@ -112,7 +111,8 @@ class ThreadData:
     @cached_property
     def in_force(self) -> Sequence[str]:
         """Ids of the compactions that led to the newest state, oldest first."""
-        return joining.chain(self.parents, self.line[-1].compaction.get("head"), self.thread_id) if self.line else []
+        parents = {row.compaction_id: row.parent_id for row in self.attempts}
+        return joining.chain(parents, self.line[-1].compaction.get("head"), self.thread_id) if self.line else []
 
     @cached_property
     def commits(self) -> Mapping[str, CheckpointData]:
@@ -173,7 +173,6 @@ def read(saver: Saver, thread_id: str) -> ThreadData:
             attempts=rows(transaction, thread, None),
             snapshots=snapshots,
             archived=archived,
-            parents=parents(transaction, thread),
             numbers=Numbers(messages),
         )
 

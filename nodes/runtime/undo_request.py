@@ -1,6 +1,6 @@
 """Undo compactions: the state after an undo, and an undo that a run's input requests."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -8,20 +8,18 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Before, Outcome
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint_all,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..compaction_request import CALLS_OPEN, NO_REQUEST
 from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import is_pinned, is_summary, marks
 from ..conversation.pin_tags import pins_in, without_pin
 from ..conversation.request import Meter
-from ..conversation.view import View, in_forms, redone_view, seen, undone_view
+from ..conversation.view import View, in_forms, read_view, redone_view, seen, undone_view
 from ..errors import RequestError
 from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
-from ..state import FOCUS_CHARACTERS, STATE_VERSION
+from ..state import FOCUS_CHARACTERS, STATE_VERSION, conversation, messages_in_view, pinned_ids
 from ..text.quoting import clip
 from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
@@ -47,56 +45,54 @@ class Undoing:
     verdict: Literal["undone", "redone"]
     compactions: tuple[str, ...]
     """Ids of the compactions that are undone or done again, oldest first."""
-    head: str | None
-    """Id of the last compaction that the thread then builds on."""
     view: View
     messages: list[AnyMessage]
     """What the model sees then."""
 
+    @property
+    def head(self) -> str | None:
+        """Id of the last compaction that the thread then builds on."""
+        return self.view["source"] or None
 
-def undoing(before: Before, conversation: Sequence[AnyMessage], view: View | None, pins: Collection[str]) -> Undoing:
-    """Return what an undo makes of a thread in which this was said, and which has this view.
+
+def undoing(before: Before, values: Mapping[str, Any]) -> Undoing:
+    """Return what an undo makes of a thread in this state.
 
     Raise `UnknownAttemptError` if messages that the undo would show have moved to the archive.
     """
-    began = cast("list[AnyMessage]", before.messages)
-    there = {message.id for message in conversation}
+    said, view = conversation(values), read_view(values.get("compaction_view"))
+    began, there = cast("list[AnyMessage]", before.messages), {message.id for message in said}
     if view and view.get("moved") and any(m.id not in there for m in began if not is_summary(m)):
         raise UnknownAttemptError(
             f"compaction {before.undone[0]} cannot be undone: messages that it had in view have moved to the archive "
             "(messages_in_state, archive()). CompactionThread.transcript(), recall and branch_from still find them"
         )
-    after = _without_removed_pins(
-        conversation, undone_view(conversation, view, began, source=before.head or ""), view, pins
-    )
-    messages = seen(conversation, after, pins)
-    return Undoing(verdict="undone", compactions=before.undone, head=before.head, view=after, messages=messages)
+    return _seen_in(values, undone_view(said, view, began, source=before.head or ""), "undone", before.undone)
 
 
-def redoing(conversation: Sequence[AnyMessage], view: View | None, pins: Collection[str]) -> Undoing:
-    """Return what a redo makes of a thread; raise `UnknownAttemptError` if there is nothing to redo."""
-    after = redone_view(conversation, view, pins)
+def redoing(values: Mapping[str, Any]) -> Undoing:
+    """Return what a redo makes of a thread in this state; raise `UnknownAttemptError` if there is nothing to redo."""
+    after = redone_view(conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
     if after is None:
         raise UnknownAttemptError("there is nothing to redo: no compaction was undone since the last one")
-    after = _without_removed_pins(conversation, after, view, pins)
-    head, messages = after["source"], seen(conversation, after, pins)
-    return Undoing(verdict="redone", compactions=(head,), head=head, view=after, messages=messages)
+    return _seen_in(values, after, "redone", (after["source"],))
 
 
-def _without_removed_pins(
-    conversation: Sequence[AnyMessage], after: View, before: View | None, pins: Collection[str]
-) -> View:
-    """Return the view without pins that are not in the view before: neither an undo nor a redo brings a pin back."""
-    stood = seen(conversation, before, pins)
+def _seen_in(
+    values: Mapping[str, Any], after: View, verdict: Literal["undone", "redone"], compactions: tuple[str, ...]
+) -> Undoing:
+    """Return what the model sees in the view after an undo or a redo; neither of them brings a removed pin back."""
+    said, pins, stood = conversation(values), pinned_ids(values), messages_in_view(values)
     whole = {message.id for message in stood if is_pinned(message, pins)}
     texts = {text for message in stood for text in pins_in(message)}
     forms = list[AnyMessage]()
-    for message in seen(conversation, after, pins):
+    for message in seen(said, after, pins):
         form = without_pin_mark(message) if marks(message).get("pinned") and message.id not in whole else message
         for text in pins_in(form):
             form = form if text in texts else without_pin(form, text)
         forms += [] if form is message else [form]
-    return in_forms(conversation, after, forms) if forms else after
+    view = in_forms(said, after, forms) if forms else after
+    return Undoing(verdict=verdict, compactions=compactions, view=view, messages=seen(said, view, pins))
 
 
 def channel_after(done: Undoing, compaction: Mapping[str, Any], *, tokens: int) -> dict[str, Any]:
@@ -135,7 +131,7 @@ def over_limit(done: Undoing, tokens: int, limit: int) -> str:
 def tell_ledger(
     records: CompactionRecords,
     thread: str,
-    state: Mapping[str, Any],
+    values: Mapping[str, Any],
     done: Undoing,
     *,
     meter: Meter,
@@ -144,11 +140,13 @@ def tell_ledger(
     checkpoint_id: str | None,
     namespace: str = "",
 ) -> None:
-    """Write a ledger row for an undo or a redo; `after` is the size of the request after it, measured with `meter`.
+    """Write a ledger row for an undo or a redo of a thread in the state `values`.
 
-    The rows of the undone compactions stay, because a fork or a redo may need these rows.
+    `after` is the size of the request after it, measured with `meter`. The rows of the undone compactions stay,
+    because a fork or a redo may need these rows.
     """
-    compaction, messages, strategy = state["compaction"], state["messages"], _STRATEGIES[done.verdict]
+    compaction, messages = values.get("compaction") or {}, messages_in_view(values)
+    strategy = _STRATEGIES[done.verdict]
     name = f"{strategy} {compaction.get('head')} {checkpoint_id} {fingerprint_all(messages)}"
     key = AttemptKey(thread, namespace, name, 0, 0)
     outcome = Outcome(verdict=done.verdict, now=now, detail=", ".join(done.compactions), tokens_after=after)
@@ -198,8 +196,17 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
         last = _finished(context, found)
         return {"compaction": {**_ENDED, "last": last}}
     yield from abandon(context)
-    key, size, left = found.compactions[0], context.meter.request(context.messages), _tokens(context, found)
-    yield from write_ledger(context, lambda: _tell_ledger(context, found, left))
+    key, meter, place = found.compactions[0], context.meter, checkpoint_of(context)
+    size, left = meter.request(context.messages), meter.request(found.messages)
+    records, thread, values = context.dependencies.records, str(context.thread_id), _values(context)
+
+    def told() -> None:
+        now, namespace = context.now(), context.namespace
+        tell_ledger(
+            records, thread, values, found, meter=meter, after=left, now=now, checkpoint_id=place, namespace=namespace
+        )
+
+    yield from write_ledger(context, told)
     strategy = _STRATEGIES[found.verdict]
     finish_attempt(context, found.verdict, strategy=strategy, before=size, after=left, compaction_id=key)
     return {"compaction_view": found.view, "compaction": channel_after(found, context.compaction, tokens=left)}
@@ -224,7 +231,7 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing 
         return Finding("noop", "nothing_to_redo" if "redo" in request else "nothing_to_undo", str(error))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "undo")
-    tokens, limit = _tokens(context, found), context.sizes.limit
+    tokens, limit = context.meter.request(found.messages), context.sizes.limit
     if tokens > limit and "redo" not in request and not request.get("force"):
         return Finding(
             "noop", "over_limit", f'{over_limit(found, tokens, limit)}. "force": true undoes it all the same'
@@ -234,11 +241,16 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing 
 
 def _asked_for(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing]:
     if "redo" in request:
-        return redoing(context.conversation, context.view, context.pins)
+        return redoing(_values(context))
     wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
     records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=name))
-    return undoing(before, context.conversation, context.view, context.pins)
+    return undoing(before, _values(context))
+
+
+def _values(context: NodeContext) -> dict[str, Any]:
+    view = context.view
+    return {"messages": context.conversation, "compaction": context.compaction, "compaction_view": view}
 
 
 def _hindrance(context: NodeContext) -> Finding | None:
@@ -251,21 +263,3 @@ def _hindrance(context: NodeContext) -> Finding | None:
     if context.thread_id is None:
         return Finding("noop", "no_thread", "without a thread_id nothing is kept that could stand again")
     return None
-
-
-def _tokens(context: NodeContext, found: Undoing) -> int:
-    return context.meter.request(found.messages)
-
-
-def _tell_ledger(context: NodeContext, done: Undoing, after: int) -> None:
-    tell_ledger(
-        context.dependencies.records,
-        str(context.thread_id),
-        {"compaction": context.compaction, "messages": context.messages},
-        done,
-        meter=context.meter,
-        after=after,
-        now=context.now(),
-        checkpoint_id=checkpoint_of(context),
-        namespace=context.namespace,
-    )

@@ -54,6 +54,21 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
         CompactionThread(graph, CONFIG).show("0" * 16)
 
 
+def test_an_attempt_without_a_snapshot_is_shown_too() -> None:
+    """Of one that never began, or whose snapshot was erased, the ledger's row is left; it cannot be compared."""
+    saver = SQLAlchemySaver(Database.open("memory"))
+    graph = agent(checkpointer=saver, database=saver.database)
+    graph.invoke(full(), CONFIG)
+    thread = CompactionThread(graph, CONFIG)
+    (row,) = thread.history()
+    saver.prune(saver.threads(), archive="drop")
+    shown = thread.show(row.compaction_id)
+    assert (shown.row, shown.began_with, shown.dropped) == (row, [], [])
+    assert shown.on_this_branch
+    with pytest.raises(UnknownAttemptError, match="no snapshot"):
+        thread.diff(row.compaction_id)
+
+
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     """What it announces is what the compaction then does."""
     summarizer = ScriptedModel(replies=["<summary>brief but long enough</summary>"])
