@@ -21,7 +21,6 @@ from .db.transaction import Transaction
 from .errors import UnknownAttemptError
 from .maintenance import retention
 from .messages.message_store import MessageStore
-from .messages.sequence_runs import expand
 
 
 class CompactionRecords:
@@ -223,21 +222,13 @@ class CompactionRecords:
         """
         thread = self.store.threads.find(transaction, thread_id, lock=False)
         if thread is None:
-            return original_conversation.join(messages, (), (), ())
+            return original_conversation.join(messages, (), {}, {}, {})
         line = _chain(transaction, thread, head)
-        snapshot_runs, entries = snapshots.of_thread(transaction, thread), archive.entries(transaction, thread)
-        original_conversation.check_complete(line, snapshot_runs, {one.compaction_id for one in entries}, thread_id)
-        archive_runs = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
-        before = [snapshot_runs[name] for name in line if name in snapshot_runs]
-        archived = [archive_runs[name] for name in line if name in archive_runs]
-        refused = [runs for name, runs in archive_runs.items() if name not in snapshot_runs]
-        found = self.store.get_many(transaction, thread, [*before, *archived, *refused])
-        return original_conversation.join(
-            messages,
-            [[found[seq] for seq in expand(runs)] for runs in before],
-            [found[seq] for runs in archived for seq in expand(runs)],
-            [found[seq] for runs in refused for seq in expand(runs)],
-        )
+        began, entries = snapshots.of_thread(transaction, thread), archive.entries(transaction, thread)
+        original_conversation.check_complete(line, began, {one.compaction_id for one in entries}, thread_id)
+        archived = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
+        found = self.store.get_many(transaction, thread, [*began.values(), *archived.values()])
+        return original_conversation.join(messages, line, began, archived, found)
 
     @reads
     def before(

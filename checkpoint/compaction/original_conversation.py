@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from ..checkpoints.checkpoint_rows import follow_parents
 from ..errors import MessageError, RowError
+from ..messages.sequence_runs import Runs, expand
 from ..patterns import Anchored
 
 SUMMARY_KIND = "compaction_summary"
@@ -60,29 +61,33 @@ def check_complete(
 
 def join(
     messages: Sequence[BaseMessage],
-    snapshots: Iterable[Sequence[BaseMessage]],
-    archived: Iterable[BaseMessage],
-    refused: Iterable[BaseMessage],
+    line: Sequence[str],
+    snapshots: Mapping[str, Runs],
+    archived: Mapping[str, Runs],
+    found: Mapping[int, BaseMessage],
 ) -> list[BaseMessage]:
     """Return every message once, in the order of the conversation, in its original form.
 
-    `snapshots` and `archived` belong to the compactions that `messages` contains, oldest first; `refused` holds
-    messages that were archived without a compaction. The result holds the messages that are in `messages` or
-    `archived`. A message that is only in a snapshot was deleted by the application and is left out. For a message
-    that was removed, clipped or refused, the oldest archived form is returned; for any other message, the current
-    form. Summaries are left out, because they replace other messages.
+    `line` names the compactions that `messages` contains, oldest first. `snapshots` and `archived` have by
+    compaction_id the numbers of stored messages, which are in `found`; what was archived without a snapshot are
+    refused messages. The result holds the messages that are in `messages` or were archived by a compaction of `line`.
+    A message that is only in a snapshot was deleted by the application and is left out. For a message that was
+    removed, clipped or refused, the oldest archived form is returned; for any other message, the current form.
+    Summaries are left out, because they replace other messages.
     """
-    left = list(archived)
+    stretches = [[found[seq] for seq in expand(snapshots[name])] for name in line if name in snapshots]
+    left = [found[seq] for name in line if name in archived for seq in expand(archived[name])]
+    refused = [found[seq] for name, runs in archived.items() if name not in snapshots for seq in expand(runs)]
     now = {_id(message): message for message in messages}
     originals: dict[str, BaseMessage] = {}
     for message in (*refused, *left):
         originals.setdefault(_id(message), message)
     kept = now.keys() | {_id(message) for message in left}
     order: list[str] = []
-    for stretch in (*snapshots, left, messages):
+    for stretch in (*stretches, left, messages):
         order = _merge(order, [_id(message) for message in stretch])
-    found = (originals[key] if key in originals else now[key] for key in order if key in kept)
-    return [message for message in found if not is_summary(message)]
+    whole = (originals[key] if key in originals else now[key] for key in order if key in kept)
+    return [message for message in whole if not is_summary(message)]
 
 
 def summarized_by(message: BaseMessage) -> str | None:

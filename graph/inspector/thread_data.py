@@ -1,6 +1,6 @@
 """Reads a thread from SQL in one transaction: its checkpoints, its compactions, and each message once."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -126,19 +126,13 @@ class ThreadData:
     @cached_property
     def transcript(self) -> Sequence[int]:
         """Sequence numbers of the whole conversation in order: every message in its original form, no summaries."""
-        number = {id(message): seq for seq, message in self.messages.items()}
-        line = [name for name in self.in_force if name in self.snapshots and name in self.archived]
-        refused = [runs for name, runs in self.archived.items() if name not in self.snapshots]
-        found = joining.join(
-            self._all(self.in_view),
-            [self._all(expand(self.snapshots[name])) for name in line],
-            [message for name in line for message in self._all(expand(self.archived[name]))],
-            [message for runs in refused for message in self._all(expand(runs))],
-        )
-        return [number[id(message)] for message in found]
-
-    def _all(self, seqs: Iterator[int] | Sequence[int]) -> list[BaseMessage]:
-        return [self.messages[seq] for seq in seqs]
+        newest = self.line[-1] if self.line else None
+        said = newest.said if newest else ()
+        if not newest or not self.in_force or (newest.view is not None and not newest.view.get("moved")):
+            return list(expand(said))
+        left = [self.messages[seq] for seq in expand(said)]
+        found = joining.join(left, self.in_force, self.snapshots, self.archived, self.messages)
+        return list(expand(self.numbers.runs(cast("list[AnyMessage]", found))))
 
 
 Saver = SQLAlchemySaver | AsyncSQLAlchemySaver

@@ -9,6 +9,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.compaction.original_conversation import join
 from langgraph_compaction.checkpoint.errors import MessageError
+from langgraph_compaction.checkpoint.messages.sequence_runs import Runs, runs_of
 from tests.checkpoint.samples import key_of, opening, talk
 
 HEADER = SystemMessage("You are helpful.", id="header")
@@ -127,17 +128,21 @@ def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None
 def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObject) -> None:
     """However often a list grew and lost members to the archive, the join is everything ever said, in order."""
     view: list[BaseMessage] = []
-    snapshots: list[list[BaseMessage]] = []
-    archived: list[BaseMessage] = []
+    snapshots: dict[str, Runs] = {}
+    archived: dict[str, Runs] = {}
+    found: dict[int, BaseMessage] = {}
     said = 0
     for round_number in range(data.draw(st.integers(0, 5))):
         grown = data.draw(st.integers(0, 4))
         view += talk(grown, start=said)
         said += grown
-        snapshots.append([*view])
+        found |= {len(found) + n: message for n, message in enumerate(view[len(view) - grown :])}
+        number = {id(message): seq for seq, message in found.items()}
+        snapshots[str(round_number)] = runs_of([number[id(message)] for message in view])
         gone = data.draw(st.sets(st.sampled_from([m.id for m in view]))) if view else set()
-        archived += [message for message in view if message.id in gone]
+        archived[str(round_number)] = runs_of([number[id(message)] for message in view if message.id in gone])
         place = data.draw(st.integers(0, len(view)))
-        view = [*view[:place], summary(round_number), *view[place:]]
+        found[len(found)] = summary(round_number)
+        view = [*view[:place], found[len(found) - 1], *view[place:]]
         view = [message for message in view if message.id not in gone]
-    assert join(view, snapshots, archived, ()) == talk(said)
+    assert join(view, list(snapshots), snapshots, archived, found) == talk(said)

@@ -1,5 +1,6 @@
 from dataclasses import asdict
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
@@ -61,6 +62,23 @@ def test_the_transcript_is_the_conversation(every: Told) -> None:
     assert texts(report, report["transcript"]) == ids(list(CompactionThread(every.graph, CONFIG).transcript()))
     assert texts(report, report["in_view"]) == ids(values(every.graph)["messages"])
     assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
+
+
+@pytest.mark.parametrize("kept", [None, 0])
+def test_the_transcript_has_what_no_request_has(told: Told, kept: int | None) -> None:
+    """An answered command, and what was hidden and edited since; also if hidden messages have left the state."""
+    made = agent(
+        checkpointer=told.saver, messages_in_state=kept, triggers=({"kind": "command", "text": "/compact"},)
+    )
+    config = {"configurable": {"thread_id": "asked"}}
+    made.invoke(full(), config)
+    made.invoke({"messages": [HumanMessage("/compact", id="command")]}, config)
+    hidden = made.get_state(config).values["messages"][0].id
+    made.update_state(config, {"messages": [HumanMessage("edited", id=hidden)]}, as_node="commit")
+    report, whole = report_of(read(told.saver, "asked"), WORDS), CompactionThread(made, config).transcript()
+    told_texts = [report["messages"][seq]["text"] for seq in report["transcript"]]
+    assert told_texts == [message.text for message in whole]
+    assert {"/compact", "edited"} & {*told_texts}
 
 
 def test_a_request_is_what_the_model_was_sent(told: Told) -> None:
