@@ -6,20 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.original_conversation import summarized_by
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    handle,
-)
-from langgraph_compaction.checkpoint.messages.sequence_runs import (
-    Runs,
-    expand,
-)
-from langgraph_compaction.checkpoint.usage import FREE, Usage
+from langgraph_compaction.checkpoint.messages.message_codec import handle
+from langgraph_compaction.checkpoint.messages.sequence_runs import Runs, expand
+from langgraph_compaction.checkpoint.usage import FREE
 from langgraph_compaction.nodes.config.prices import usage_of
 from langgraph_compaction.nodes.conversation.message_marks import answers_for_model, is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.request import render
@@ -220,55 +215,35 @@ def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str,
     the model failed.
     """
     found: list[Request] = []
-
     answered: dict[str, int] = {}
     seen: set[int] = set()
-    turn, fixed = 0, 0
-    sizes = _Sizes.before(data)
+    turn, sizes = 0, _Sizes.before(data)
     for checkpoint in data.line:
         turn += checkpoint.source == "input"
         sizes = sizes.after(checkpoint)
-        usage: Mapping[str, Any] = checkpoint.compaction.get("usage") or {}
-        fixed = usage.get("fixed", fixed)
         last = sum(checkpoint.said[-1]) - 1 if checkpoint.said else None
-        answer = None if last is None else _answer(data.messages[last])
-        if checkpoint.source == "loop" and answer is not None and last is not None and last not in seen:
-            runs = data.seen(checkpoint)
-            counted = fixed + ruler.tokens(runs) - ruler.tokens(((last, 1),))
-            call = _Call(_sent(data, runs, last), fixed, counted, last, usage_of(answer.usage_metadata, (), {}))
-            found.append(sizes.request(checkpoint, turn, call))
+        if checkpoint.source == "loop" and last is not None and last not in seen and _is_answer(data.messages[last]):
+            found.append(_request(data, ruler, checkpoint, sizes, turn=turn, answer=last))
         if checkpoint.failed:
-            runs = data.seen(checkpoint)
-            found.append(sizes.request(checkpoint, turn, _Call(_sent(data, runs), fixed, fixed + ruler.tokens(runs))))
+            found.append(_request(data, ruler, checkpoint, sizes, turn=turn, answer=None))
         if last is not None:
             seen.add(last)
         answered[checkpoint.id] = len(found)
     return found, answered
 
 
-def _sent(data: ThreadData, runs: Runs, answer: int | None = None) -> Runs:
-    """Return the numbers of the messages of a request: what the model sees, as it is sent."""
-    view = [data.messages[seq] for seq in expand(runs) if seq != answer]
-    return data.numbers.runs(render(cast("list[AnyMessage]", view)))
-
-
-def _answer(message: BaseMessage) -> AIMessage | None:
-    """Return the message if it is an answer of the model; `None` also if this package answered a refused input."""
-    return message if isinstance(message, AIMessage) and not answers_for_model(message) else None
-
-
-class _Call(NamedTuple):
-    sent: Runs
-    fixed: int
-    counted: int
-    answer: int | None = None
-    usage: Usage = FREE
+def _is_answer(message: BaseMessage) -> bool:
+    """Whether the model gave this answer, and not this package to a refused input."""
+    return isinstance(message, AIMessage) and not answers_for_model(message)
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    trigger: int | None
-    limit: int | None
+    """What the checkpoints up to one recorded; `fixed` are the tokens of system prompt and tools."""
+
+    trigger: int | None = None
+    limit: int | None = None
+    fixed: int = 0
 
     @classmethod
     def before(cls, data: ThreadData) -> "_Sizes":
@@ -276,29 +251,44 @@ class _Sizes:
         found = next((row.window[0] for row in data.attempts if row.window), None)
         if found:
             return cls(found["trigger"], found["limit"])
-        recorded = (cls(None, None).after(checkpoint) for checkpoint in data.line)
-        return next((sizes for sizes in recorded if sizes.trigger), cls(None, None))
-
-    def request(self, checkpoint: CheckpointData, turn: int, call: "_Call") -> Request:
-        return Request(
-            turn=max(1, turn),
-            at=checkpoint.written_at,
-            answered=call.answer is not None,
-            tokens=call.usage.input_tokens or call.counted,
-            real=bool(call.usage.input_tokens),
-            trigger=self.trigger,
-            limit=self.limit,
-            sent=call.sent,
-            fixed=call.fixed,
-            answer=call.answer,
-            cached=call.usage.cache_read_tokens,
-            cache_write=call.usage.cache_write_tokens,
-            output=call.usage.output_tokens,
-        )
+        recorded = (cls().after(checkpoint) for checkpoint in data.line)
+        return next((cls(one.trigger, one.limit) for one in recorded if one.trigger), cls())
 
     def after(self, checkpoint: CheckpointData) -> "_Sizes":
-        sizes = checkpoint.compaction.get("sizes") or {}
-        return _Sizes(sizes.get("trigger", self.trigger), sizes.get("limit", self.limit))
+        sizes, usage = (checkpoint.compaction.get(name) or {} for name in ("sizes", "usage"))
+        trigger, limit = sizes.get("trigger", self.trigger), sizes.get("limit", self.limit)
+        return _Sizes(trigger, limit, usage.get("fixed", self.fixed))
+
+
+def _request(
+    data: ThreadData,
+    ruler: _Ruler,
+    checkpoint: CheckpointData,
+    sizes: _Sizes,
+    *,
+    turn: int,
+    answer: int | None,
+) -> Request:
+    runs = data.seen(checkpoint)
+    own = () if answer is None else ((answer, 1),)
+    view = [data.messages[seq] for seq in expand(runs) if seq != answer]
+    told = None if answer is None else data.messages[answer]
+    usage = usage_of(told.usage_metadata, (), {}) if isinstance(told, AIMessage) else FREE
+    return Request(
+        turn=max(1, turn),
+        at=checkpoint.written_at,
+        answered=answer is not None,
+        tokens=usage.input_tokens or sizes.fixed + ruler.tokens(runs) - ruler.tokens(own),
+        real=bool(usage.input_tokens),
+        trigger=sizes.trigger,
+        limit=sizes.limit,
+        sent=data.numbers.runs(render(cast("list[AnyMessage]", view))),
+        fixed=sizes.fixed,
+        answer=answer,
+        cached=usage.cache_read_tokens,
+        cache_write=usage.cache_write_tokens,
+        output=usage.output_tokens,
+    )
 
 
 def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
@@ -308,8 +298,8 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
     after = list(expand(view or ()))
     standing = {data.messages[seq].id: seq for seq in after}
     summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)
-    gone, taken = set(row.dropped), list(expand(data.archived.get(name, ())))
-    left = [seq for seq in taken if data.messages[seq].id in gone or is_summary(data.messages[seq])]
+    gone, taken = set(row.dropped), {seq: data.messages[seq] for seq in expand(data.archived.get(name, ()))}
+    left = {seq: message for seq, message in taken.items() if message.id in gone or is_summary(message)}
     known: Mapping[str, Any] = commit.compaction if commit else {}
     pins = known.get("pins") or ()
     hidden = _NOT_SHOWN if summary is None else _NOT_SHOWN | {"summary"}
@@ -319,8 +309,8 @@ def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answ
         at=_place(row, requests, answered),
         before=data.snapshots.get(name, ()),
         after=view,
-        left=left,
-        clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
+        left=list(left),
+        clipped=[(seq, standing.get(message.id)) for seq, message in taken.items() if seq not in left],
         window=row.window or [],
         summary=summary,
         goal=str(known.get("goal") or ""),

@@ -29,12 +29,7 @@ from langgraph_compaction.checkpoint.messages.decode import ValueDecoder
 from langgraph_compaction.checkpoint.messages.items import fetch
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from langgraph_compaction.checkpoint.messages.references import joined
-from langgraph_compaction.checkpoint.messages.sequence_runs import (
-    Runs,
-    covering,
-    expand,
-    runs_of,
-)
+from langgraph_compaction.checkpoint.messages.sequence_runs import Runs, covering, expand, runs_of
 from langgraph_compaction.nodes.conversation.bound_history import holds_compaction
 from langgraph_compaction.nodes.conversation.view import View, name_of, read_view, seen
 from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
