@@ -23,10 +23,10 @@ from langgraph_compaction.checkpoint.compaction.search_terms import terms
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.view import NO_VIEW, read_view
+from langgraph_compaction.nodes.conversation.view import NO_VIEW
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, querying
 from langgraph_compaction.nodes.runtime.window_usage import stored_usages
-from langgraph_compaction.nodes.state import conversation, messages_in_view, moved, pinned_ids
+from langgraph_compaction.nodes.state import conversation, messages_in_view, moved, pinned_ids, stored_view
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND
 
 from .bill import Bill
@@ -219,7 +219,7 @@ def transcript_in(
     records: CompactionRecords, thread: str, values: Mapping[str, Any], namespace: str = ""
 ) -> list[AnyMessage]:
     """Return what was said on a thread with this state, also what has moved to the archive."""
-    said, view = conversation(values), read_view(values.get("compaction_view"))
+    said, view = conversation(values), stored_view(values)
     head = (values.get("compaction") or {}).get("head")
     if not head or (view is not None and not view.get("moved")):
         return said
@@ -278,7 +278,7 @@ def archived(graph: Graph, config: RunnableConfig) -> Effects[int]:
             "the messages belong to the graph around the compaction: only an agent that is no node of another graph "
             "can move them"
         )
-    view = state.values.get("compaction_view")
+    view = stored_view(state.values)
     update = moved(conversation(state.values), view, keep=0) if view else {}
     if "messages" in update:
         yield from written(graph, config, update)

@@ -11,7 +11,6 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.conversation.view import read_view
 
 from .pins import check_room, pinning, unpinning
 
@@ -45,7 +44,7 @@ def at_rest(found: CheckpointTuple) -> CheckpointTuple:
 def pin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) -> None:
     """Pin a message of a thread on which no run works; raise `SettingsError` as `CompactionThread.pin` does."""
     found = at_rest(newest(saver, thread))
-    values = _values(found)
+    values = found.checkpoint["channel_values"]
     channel: dict[str, Any] = values["compaction"]
     update, messages = pinning(values, message_id)
     if (limit := (channel.get("sizes") or {}).get("limit")) is not None:
@@ -56,14 +55,9 @@ def pin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) ->
 def unpin_stored(saver: BaseCheckpointSaver[Any], thread: str, message_id: str) -> None:
     """Remove the pin of a message, likewise."""
     found = at_rest(newest(saver, thread))
-    values = _values(found)
+    values = found.checkpoint["channel_values"]
     update = unpinning(values, message_id)
     rewrite(saver, found, {**update, "compaction": {**values["compaction"], **update["compaction"]}})
-
-
-def _values(found: CheckpointTuple) -> dict[str, Any]:
-    values = found.checkpoint["channel_values"]
-    return {**values, "compaction_view": read_view(values.get("compaction_view"))}
 
 
 def stored_meter(channel: Mapping[str, Any]) -> Meter:

@@ -14,17 +14,12 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
-from langgraph_compaction.nodes.conversation.view import (
-    in_forms,
-    seen,
-    shown_again,
-    with_pins,
-)
+from langgraph_compaction.nodes.conversation.view import in_forms, seen, shown_again, with_pins
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
-from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids
+from langgraph_compaction.nodes.state import conversation, messages_in_view, pinned_ids, stored_view
 
 from .builder import Graph
 from .open_work import open_nodes
@@ -65,7 +60,7 @@ def pinning(
 
     Raise `SettingsError` if the thread does not hold the message.
     """
-    said, view, known = conversation(values), values.get("compaction_view"), pinned_ids(values)
+    said, view, known = conversation(values), stored_view(values), pinned_ids(values)
     if new is None and not any(message.id == name for message in said):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     had = seen(said, view, known)
@@ -92,7 +87,7 @@ def unpinning(values: Mapping[str, Any], message_id: str | None) -> dict[str, An
     found = next((message for message in had if message.id == message_id and is_pinned(message, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
-    left, view = [name for name in known if name != message_id], values.get("compaction_view")
+    left, view = [name for name in known if name != message_id], stored_view(values)
     if marks(found).get("pinned"):
         view = in_forms(said, view, [without_pin_mark(found)])
     return {"compaction": {"pins": left}, "compaction_view": with_pins(said, view, had, left)}
@@ -104,7 +99,7 @@ def _unpinning_text(values: Mapping[str, Any], text: str) -> dict[str, Any]:
     found = [without_pin(message, text) for message in messages_in_view(values) if text in pins_in(message)]
     if not found:
         raise SettingsError(f"the text {text!r} is not pinned: CompactionThread.pins() shows those that are")
-    return {"compaction_view": in_forms(conversation(values), values.get("compaction_view"), found)}
+    return {"compaction_view": in_forms(conversation(values), stored_view(values), found)}
 
 
 def _whole_pin(values: Mapping[str, Any], text: str) -> AnyMessage | None:

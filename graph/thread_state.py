@@ -11,7 +11,6 @@ from langgraph.types import StateSnapshot, StateUpdate
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.conversation.view import read_view
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, run
 from langgraph_compaction.nodes.state import named, own_names
@@ -90,10 +89,7 @@ def state_of(graph: Graph, config: RunnableConfig, *, subgraphs: bool = False) -
     state = yield from either(
         lambda: graph.get_state(config, subgraphs=subgraphs), lambda: graph.aget_state(config, subgraphs=subgraphs)
     )
-    values = own_names(state.values, dependencies_of(graph, config).channel)
-    if "compaction_view" in values:
-        values["compaction_view"] = read_view(values["compaction_view"])
-    return state._replace(values=values)
+    return state._replace(values=own_names(state.values, dependencies_of(graph, config).channel))
 
 
 def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) -> Effects[StateSnapshot]:

@@ -12,7 +12,7 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
-from langgraph_compaction.nodes.conversation.view import branched_view, read_view
+from langgraph_compaction.nodes.conversation.view import branched_view
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
 from langgraph_compaction.nodes.runtime.undo_request import (
@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     tell_ledger,
     undoing,
 )
-from langgraph_compaction.nodes.state import STATE_VERSION, conversation, pinned_ids
+from langgraph_compaction.nodes.state import STATE_VERSION, conversation, pinned_ids, stored_view
 
 from .builder import Graph
 from .exclusive_runs import thread_of
@@ -142,5 +142,5 @@ def branch_of(values: Mapping[str, Any], began: Sequence[AnyMessage]) -> dict[st
     start = {"v": STATE_VERSION, "step": "end", "route": "end", **({"pins": pins} if pins else {})}
     if not whole:
         return {"messages": list(began), "compaction": start}
-    values_view = read_view(values.get("compaction_view"))
-    return {"messages": until, "compaction": start, "compaction_view": branched_view(until, values_view, began)}
+    view = branched_view(until, stored_view(values), began)
+    return {"messages": until, "compaction": start, "compaction_view": view}

@@ -225,6 +225,11 @@ def pinned_ids(state: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in (state.get("compaction") or {}).get("pins") or ()]
 
 
+def stored_view(state: Mapping[str, Any]) -> View | None:
+    """Return the view of a thread; `None` if nothing was compacted, or if what somebody has stored is no view."""
+    return read_view(state.get("compaction_view"))
+
+
 CHANNELS = ("compaction", "compaction_view", REQUEST)
 """The channels beside `messages`, as this package's own graphs name them."""
 
@@ -262,7 +267,7 @@ def messages_in_view(state: Mapping[str, Any]) -> list[AnyMessage]:
 
     The summary is a user message in the place of what is hidden.
     """
-    return seen(conversation(state), read_view(state.get("compaction_view")), pinned_ids(state))
+    return seen(conversation(state), stored_view(state), pinned_ids(state))
 
 
 def view(state: Any, *, join_user_messages: bool = False) -> list[AnyMessage]:

@@ -112,7 +112,7 @@ def key_information(context: NodeContext) -> Effects[dict[str, str]]:
     if not names:
         return {}
     given = KeyContext(
-        state={**context.state, "compaction": context.compaction, "compaction_view": context.view},
+        state=context.values,
         config=context.config,
         settings=context.settings,
         store=context.runtime.store,

@@ -142,6 +142,11 @@ class NodeContext:
         return frozenset(pinned_ids({"compaction": self.compaction}))
 
     @property
+    def values(self) -> dict[str, Any]:
+        """The state with the channels as the node has them by now."""
+        return {**self.state, "compaction": self.compaction, "compaction_view": self.view}
+
+    @property
     def request_read(self) -> Update:
         """The update that clears a `compaction_request`."""
         return {REQUEST: READ if self.dependencies.embedded or self.namespace else None}

@@ -15,11 +15,11 @@ from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import is_pinned, is_summary, marks
 from ..conversation.pin_tags import pins_in, without_pin
 from ..conversation.request import Meter
-from ..conversation.view import View, in_forms, read_view, redone_view, seen, undone_view
+from ..conversation.view import View, in_forms, redone_view, seen, undone_view
 from ..errors import RequestError
 from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
-from ..state import FOCUS_CHARACTERS, STATE_VERSION, conversation, messages_in_view, pinned_ids
+from ..state import FOCUS_CHARACTERS, STATE_VERSION, conversation, messages_in_view, pinned_ids, stored_view
 from ..text.quoting import clip
 from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
@@ -60,7 +60,7 @@ def undoing(before: Before, values: Mapping[str, Any]) -> Undoing:
 
     Raise `UnknownAttemptError` if messages that the undo would show have moved to the archive.
     """
-    said, view = conversation(values), read_view(values.get("compaction_view"))
+    said, view = conversation(values), stored_view(values)
     began, there = cast("list[AnyMessage]", before.messages), {message.id for message in said}
     if view and view.get("moved") and any(m.id not in there for m in began if not is_summary(m)):
         raise UnknownAttemptError(
@@ -72,7 +72,7 @@ def undoing(before: Before, values: Mapping[str, Any]) -> Undoing:
 
 def redoing(values: Mapping[str, Any]) -> Undoing:
     """Return what a redo makes of a thread in this state; raise `UnknownAttemptError` if there is nothing to redo."""
-    after = redone_view(conversation(values), read_view(values.get("compaction_view")), pinned_ids(values))
+    after = redone_view(conversation(values), stored_view(values), pinned_ids(values))
     if after is None:
         raise UnknownAttemptError("there is nothing to redo: no compaction was undone since the last one")
     return _seen_in(values, after, "redone", (after["source"],))
@@ -198,7 +198,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from abandon(context)
     key, meter, place = found.compactions[0], context.meter, checkpoint_of(context)
     size, left = meter.request(context.messages), meter.request(found.messages)
-    records, thread, values = context.dependencies.records, str(context.thread_id), _values(context)
+    records, thread, values = context.dependencies.records, str(context.thread_id), context.values
 
     def told() -> None:
         now, namespace = context.now(), context.namespace
@@ -241,16 +241,11 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing 
 
 def _asked_for(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing]:
     if "redo" in request:
-        return redoing(_values(context))
+        return redoing(context.values)
     wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
     records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
     before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=name))
-    return undoing(before, _values(context))
-
-
-def _values(context: NodeContext) -> dict[str, Any]:
-    view = context.view
-    return {"messages": context.conversation, "compaction": context.compaction, "compaction_view": view}
+    return undoing(before, context.values)
 
 
 def _hindrance(context: NodeContext) -> Finding | None:

@@ -67,9 +67,7 @@ def test_the_transcript_is_the_conversation(every: Told) -> None:
 @pytest.mark.parametrize("kept", [None, 0])
 def test_the_transcript_has_what_no_request_has(told: Told, kept: int | None) -> None:
     """An answered command, and what was hidden and edited since; also if hidden messages have left the state."""
-    made = agent(
-        checkpointer=told.saver, messages_in_state=kept, triggers=({"kind": "command", "text": "/compact"},)
-    )
+    made = agent(checkpointer=told.saver, messages_in_state=kept, triggers=({"kind": "command", "text": "/compact"},))
     config = {"configurable": {"thread_id": "asked"}}
     made.invoke(full(), config)
     made.invoke({"messages": [HumanMessage("/compact", id="command")]}, config)
