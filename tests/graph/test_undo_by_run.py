@@ -1,6 +1,9 @@
+from base64 import b64encode
+from json import dumps, loads
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import RequestError
@@ -54,6 +57,37 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     assert [event["held"] for event in events(chunks, "ReleaseEvent")] == [True]
     await go.invoke(by_run, said(filler(720)))
     assert standing(by_run)["epoch"] == 2
+
+
+async def test_an_input_with_an_undo_pins_what_has_room(go: Drive) -> None:
+    """The view that the undo goes out from is the one of its own input, in which a pin that is too large is none."""
+    graph = agent()
+    await go.invoke(graph, full())
+    large = HumanMessage(filler(600), id="large", additional_kwargs={"compaction": {"pinned": True}})
+    await go.invoke(graph, {**wish(undo="last", force=True), "messages": [large]})
+    assert verdicts(graph) == ["committed", "undone"]
+    assert values(graph)["messages"][-1].text == large.text
+    assert CompactionThread(graph, CONFIG).pins() == []
+
+
+async def test_a_view_that_a_client_wrote_back_as_json_is_undone() -> None:
+    """LangGraph's server shows the channel as JSON, and a client may store it again."""
+    graph = agent()
+    graph.invoke(full(), CONFIG)
+    before = values(graph)["messages"]
+    told = dumps(graph.get_state(CONFIG).values["compaction_view"], default=as_json)
+    graph.update_state(CONFIG, {"compaction_view": loads(told)}, as_node="commit")
+    assert frozen(values(graph)["messages"]) == frozen(before)
+    thread = CompactionThread(graph, CONFIG)
+    assert thread.undo(force=True).messages > len(before)
+    name = thread.pin(message_id=before[-1].id)
+    assert thread.redo().messages == len(before)
+    thread.unpin(name)
+
+
+def as_json(value: Any) -> Any:
+    """What a server makes of bytes and of messages."""
+    return b64encode(value).decode() if isinstance(value, bytes) else value.model_dump()
 
 
 @pytest.mark.parametrize(
