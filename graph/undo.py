@@ -67,10 +67,9 @@ def released(graph: Graph, config: RunnableConfig) -> Effects[None]:
 def undone_in(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Effects[Undone]:
     """Undo a compaction of a thread at rest, by default the last one, and all that were built on it."""
     state = yield from at_rest(graph, config)
-    records, head = records_of(graph, config), (state.values.get("compaction") or {}).get("head")
-    thread = thread_of(config)
-    before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=compaction_id))
-    return (yield from _changed(graph, config, state, undoing(before, state.values), force=force))
+    records, thread = records_of(graph, config), thread_of(config)
+    undo = yield from querying(records, lambda: undoing(records, thread, state.values, compaction_id))
+    return (yield from _changed(graph, config, state, undo, force=force))
 
 
 def redone_in(graph: Graph, config: RunnableConfig) -> Effects[Undone]:
@@ -93,7 +92,7 @@ def _changed(
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
 
     def told() -> None:
-        tell_ledger(records, thread, values, change, meter=meter, after=done.tokens, now=now, checkpoint_id=place)
+        tell_ledger(records, thread, values, change, meter=meter, now=now, checkpoint_id=place)
 
     yield from querying(records, told)
     return done

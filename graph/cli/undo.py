@@ -11,7 +11,6 @@ from langgraph.checkpoint.base import ChannelVersions, CheckpointTuple, empty_ch
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
     channel_after,
@@ -103,38 +102,30 @@ def undo_thread(
     """Undo a compaction of a thread on which no run works; return what was done as data and as a sentence."""
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
-    channel: dict[str, Any] = values["compaction"]
     records = CompactionRecords(saver.database)
     named = None if compaction in (None, "last") else find_attempt(records, thread, compaction).compaction_id
     try:
-        before = records.before(thread, head=channel.get("head"), compaction_id=named)
+        undo = undoing(records, thread, values, named)
     except UnknownAttemptError as error:
         if (by := undone_by(records.history(thread)).get(named or "")) is None:
             raise
         again = f"; `undo {thread} --redo` brings it back" if by == len(records.history(thread)) else ""
         raise UnknownAttemptError(f"compaction {compaction} is undone already, by no. {by}{again}") from error
-    undo = undoing(before, values)
-    sizes: dict[str, int] = channel.get("sizes") or {}
-    meter = stored_meter(channel)
-    tokens, limit = meter.request(undo.messages), sizes.get("limit")
-    if limit is not None and tokens > limit and not force:
-        raise OverLimitError(over_limit(undo, tokens, limit))
-    _write(saver, thread, found, undo, meter)
-    told = {"thread_id": thread, "undone": list(before.undone), "messages": len(undo.messages)}
+    tokens = _write(saver, thread, found, undo, force=force)
+    sizes: dict[str, int] = values["compaction"].get("sizes") or {}
+    limit = sizes.get("limit")
+    told = {"thread_id": thread, "undone": list(undo.compactions), "messages": len(undo.messages)}
     beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
     counted = f"{len(undo.messages)} messages are in view, about {tokens:,} tokens{beside}"
-    sentence = f"undone: {', '.join(before.undone)}. {counted}."
+    sentence = f"undone: {', '.join(undo.compactions)}. {counted}."
     return {**told, "tokens_about": tokens, "trigger": sizes.get("trigger"), "limit": limit}, sentence
 
 
 def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], str]:
     """Bring back what the last undo has undone, likewise."""
     found = at_rest(newest(saver, thread))
-    values = found.checkpoint["channel_values"]
-    channel: dict[str, Any] = values["compaction"]
-    redo = redoing(values)
-    meter = stored_meter(channel)
-    tokens = _write(saver, thread, found, redo, meter)
+    redo = redoing(found.checkpoint["channel_values"])
+    tokens = _write(saver, thread, found, redo, force=True)
     sentence = f"done again: {redo.head}. {len(redo.messages)} messages are in view, about {tokens:,} tokens."
     return {
         "thread_id": thread,
@@ -144,13 +135,18 @@ def redo_thread(saver: SQLAlchemySaver, thread: str) -> tuple[dict[str, Any], st
     }, sentence
 
 
-def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: Undoing, meter: Meter) -> int:
+def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: Undoing, *, force: bool) -> int:
     """Write an undo or a redo into the newest checkpoint and the ledger; return the tokens of the next request."""
-    values = found.checkpoint["channel_values"]
-    tokens, place, records = meter.request(change.messages), found.checkpoint["id"], CompactionRecords(saver.database)
-    known = channel_after(change, values["compaction"], tokens=tokens)
-    rewrite(saver, found, {"compaction_view": change.view, "compaction": {**values["compaction"], **known}})
-    tell_ledger(records, thread, values, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
+    values, place = found.checkpoint["channel_values"], found.checkpoint["id"]
+    channel: dict[str, Any] = values["compaction"]
+    meter, limit = stored_meter(channel), (channel.get("sizes") or {}).get("limit")
+    tokens = meter.request(change.messages)
+    if limit is not None and tokens > limit and not force:
+        raise OverLimitError(over_limit(change, tokens, limit))
+    known = channel_after(change, channel, tokens=tokens)
+    rewrite(saver, found, {"compaction_view": change.view, "compaction": {**channel, **known}})
+    records = CompactionRecords(saver.database)
+    tell_ledger(records, thread, values, change, meter=meter, now=time(), checkpoint_id=place)
     return tokens
 
 

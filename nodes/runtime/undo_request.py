@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Before, Outcome
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..compaction_request import CALLS_OPEN, NO_REQUEST
@@ -21,7 +21,7 @@ from ..events import ReleaseEvent, emit, log
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, conversation, messages_in_view, pinned_ids, stored_view
 from ..text.quoting import clip
-from .effects import Effects, querying
+from .effects import Effects
 from .finish_attempt import failure, finish_attempt, last_of
 from .ledger_io import abandon, checkpoint_of, write_ledger
 from .node_context import NodeContext, Update
@@ -55,11 +55,14 @@ class Undoing:
         return self.view["source"] or None
 
 
-def undoing(before: Before, values: Mapping[str, Any]) -> Undoing:
-    """Return what an undo makes of a thread in this state.
+def undoing(records: CompactionRecords, thread: str, values: Mapping[str, Any], compaction_id: str | None) -> Undoing:
+    """Return what the undo of a compaction, by default of the last one, makes of a thread in this state.
 
-    Raise `UnknownAttemptError` if messages that the undo would show have moved to the archive.
+    Raise `UnknownAttemptError` if the state does not build on the compaction, and if messages that the undo would
+    show have moved to the archive.
     """
+    head = (values.get("compaction") or {}).get("head")
+    before = records.before(thread, head=head, compaction_id=compaction_id)
     said, view = conversation(values), stored_view(values)
     began, there = cast("list[AnyMessage]", before.messages), {message.id for message in said}
     if view and view.get("moved") and any(m.id not in there for m in began if not is_summary(m)):
@@ -135,18 +138,16 @@ def tell_ledger(
     done: Undoing,
     *,
     meter: Meter,
-    after: int,
     now: float,
     checkpoint_id: str | None,
     namespace: str = "",
 ) -> None:
     """Write a ledger row for an undo or a redo of a thread in the state `values`.
 
-    `after` is the size of the request after it, measured with `meter`. The rows of the undone compactions stay,
-    because a fork or a redo may need these rows.
+    The rows of the undone compactions stay, because a fork or a redo may need these rows.
     """
     compaction, messages = values.get("compaction") or {}, messages_in_view(values)
-    strategy = _STRATEGIES[done.verdict]
+    strategy, after = _STRATEGIES[done.verdict], meter.request(done.messages)
     name = f"{strategy} {compaction.get('head')} {checkpoint_id} {fingerprint_all(messages)}"
     key = AttemptKey(thread, namespace, name, 0, 0)
     outcome = Outcome(verdict=done.verdict, now=now, detail=", ".join(done.compactions), tokens_after=after)
@@ -198,13 +199,11 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from abandon(context)
     key, meter, place = found.compactions[0], context.meter, checkpoint_of(context)
     size, left = meter.request(context.messages), meter.request(found.messages)
-    records, thread, values = context.dependencies.records, str(context.thread_id), context.values
+    records, thread, values = context.records, str(context.thread_id), context.values
 
     def told() -> None:
         now, namespace = context.now(), context.namespace
-        tell_ledger(
-            records, thread, values, found, meter=meter, after=left, now=now, checkpoint_id=place, namespace=namespace
-        )
+        tell_ledger(records, thread, values, found, meter=meter, now=now, checkpoint_id=place, namespace=namespace)
 
     yield from write_ledger(context, told)
     strategy = _STRATEGIES[found.verdict]
@@ -242,10 +241,9 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing 
 def _asked_for(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing]:
     if "redo" in request:
         return redoing(context.values)
-    wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
-    records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
-    before = yield from querying(records, lambda: records.before(thread, head=head, compaction_id=name))
-    return undoing(before, context.values)
+    name = None if request["undo"] in (LAST, True) else str(request["undo"])
+    records, thread = context.records, str(context.thread_id)
+    return (yield from context.query(lambda: undoing(records, thread, context.values, name)))
 
 
 def _hindrance(context: NodeContext) -> Finding | None:
