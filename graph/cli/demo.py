@@ -63,7 +63,8 @@ def demo(
         figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
         usages = work.usages
         report = write_report(saver, work.thread, out) if out else None
-        url = quote(saver.database.engine.url.render_as_string())  # without the password
+        found = saver.database.engine.url
+        url = quote(found.set(drivername=found.get_backend_name()).render_as_string())  # without the password
     failed = problems(figures)
     table = Table.grid(padding=(0, 2))
     for name, value in _figures(figures):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph_compaction.nodes.runtime.window_usage import LOOKS, WindowUsage, stored_usages
 
-from .report import Report
+from .report import Report, read_report
+from .thread_data import Saver
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,6 +54,11 @@ def page(report: Report, *, follow: str = "", key: str = "") -> str:
             policy="; ".join(f"{name} {where}" for name, where in allowed.items()),
         )
     )
+
+
+def thread_page(saver: Saver, thread_id: str) -> str:
+    """Return the HTML of a thread's report."""
+    return page(read_report(saver, thread_id))
 
 
 def data(report: Report) -> dict[str, Any]:
