@@ -60,7 +60,7 @@ class Diff:
         return f"<Diff {gone}, {len(self.summaries)} summaries, {len(self.added)} added, {self.kept} kept>"
 
     def _repr_html_(self) -> str | None:
-        gone: Parts = [("dropped", self.dropped), ("shortened", self.clipped)]
+        gone: Parts = [("left the view", self.dropped), ("shortened", self.clipped)]
         come: Parts = [("summaries", self.summaries), ("added", self.added)]
         return card("Two conversations compared", [("kept as they were", self.kept)], [*gone, *come])
 
@@ -105,12 +105,14 @@ class Compaction:
         row = self.row
         why = [("why", why_of(row)), ("reason", f"{row.reason} {row.detail}".strip())]
         sizes = [("tokens before", row.tokens_before), ("tokens after", row.tokens_after)]
-        ends = [("strategy", row.strategy), ("cost", cost_of(row))]
+        left = f"{len(self.dropped):,} messages left the view, {len(self.clipped):,} were shortened"
+        gone = [("what left", left)] if row.is_committed else []
+        ends = [*gone, ("strategy", row.strategy), ("cost", cost_of(row))]
         if self.on_this_branch:
-            ends.append(("undo", f'thread.undo("{row.compaction_id}")'))
-        parts = [("dropped", self.dropped), ("shortened", self.clipped), ("in view before", self.began_with)]
-        gone = ", not in force" if row.is_committed and not self.on_this_branch else ""
-        title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}{gone}"
+            ends.append(("undo", f'thread.undo("{row.compaction_id}"); with force=True beyond the limit'))
+        parts = [("left the view", self.dropped), ("shortened", self.clipped), ("in view before", self.began_with)]
+        standing = ", not in force" if row.is_committed and not self.on_this_branch else ""
+        title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}{standing}"
         usages = stored_usages(row.window)
         return card(title, [*why, *sizes, *ends], parts, row.summary or "", usages)
 
@@ -124,10 +126,13 @@ def why_of(row: LedgerRow) -> str:
 def cost_of(row: LedgerRow) -> str:
     """Return what an attempt took: the calls for its summary, their tokens and price, and the time."""
     took, calls = row.usage, "no call for a summary"
+    if row.trigger == PREPARING:
+        calls = "in the bill of the compaction that uses it"
     if took.calls:
         cached = f" ({took.cache_read_tokens:,} cached)" if took.cache_read_tokens else ""
         price = "price not known" if took.cost is None else f"${took.cost:.3g}"
         tokens = f"{took.input_tokens:,} tokens in{cached}, {took.output_tokens:,} out"
+        tokens = tokens if took.input_tokens or took.output_tokens else "tokens not reported"
         calls = f"calls for the summary: {took.calls}, {tokens}, {price}"
     return calls if row.duration_s is None else f"{calls}; {row.duration_s:.2f} s"
 

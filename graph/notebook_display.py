@@ -53,5 +53,6 @@ def _row(one: BaseMessage | tuple[BaseMessage, BaseMessage]) -> tuple[str, str, 
 
 
 def _text(message: BaseMessage) -> str:
-    text = " ".join(joined_texts(message).split())
-    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]} [... {len(text):,} characters]"
+    whole = joined_texts(message)
+    text = " ".join(whole.split())
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]} [... {len(whole):,} characters]"

@@ -65,7 +65,7 @@ class Preview:
         sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
         told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
         why = [("nothing would be done", self.reason)]
-        parts: Parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
+        parts: Parts = [("would leave the view", self.dropped), ("would be shortened", self.clipped)]
         figures: Figures = [*told, *why, *sizes, ("ceiling", self.ceiling)]
         return card("What a compaction would do", figures, parts, usages=self.usages)
 

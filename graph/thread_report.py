@@ -115,6 +115,7 @@ def _draw_requests(axes: "Axes", data: Report) -> None:
     _mark(axes, [one for one in data["attempts"] if one["kind"] == "failed"], "x", "tab:red", "failed compaction")
     axes.set(xlabel="request", ylabel="tokens", title="Tokens of each request")
     axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(fontsize=8, loc="lower right", ncols=4)
 
 

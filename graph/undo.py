@@ -17,6 +17,7 @@ from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
 from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
+    after_undo,
     channel_after,
     over_limit,
     redoing,
@@ -54,7 +55,7 @@ class Undone:
         told = [("messages in view", self.messages), *sizes]
         if self.verdict == "redone":
             return card(f"Done again: {', '.join(self.compactions)}", told)
-        beside = [("to bring it back", "thread.redo()"), ("automatic compactions", "pause until thread.release()")]
+        beside = [("to bring it back", "thread.redo()"), ("now", after_undo(self.tokens, self.limit))]
         return card(f"Undone: {', '.join(self.compactions)}", [*told, *beside])
 
 
@@ -88,7 +89,7 @@ def _changed(
     meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    channel = channel_after(change, compaction, tokens=done.tokens)
+    channel = channel_after(change, compaction, tokens=done.tokens, limit=done.limit)
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
 
     def told() -> None:

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from shlex import quote
 from time import perf_counter
 from typing import Annotated, Any
 from uuid import uuid4
@@ -20,7 +19,7 @@ from ..lab.demo.investigation import Investigation, problems
 from ..lab.demo.questions import QUESTIONS
 from .chat_screens import describe
 from .inspect_thread import write_report
-from .options import open_or_temporary
+from .options import open_or_temporary, url_of
 from .output import Output, print_json, words
 from .size_chart import chart, print_window
 
@@ -63,8 +62,7 @@ def demo(
         figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
         usages = work.usages
         report = write_report(saver, work.thread, out) if out else None
-        found = saver.database.engine.url
-        url = quote(found.set(drivername=found.get_backend_name()).render_as_string())  # without the password
+        url = url_of(saver)
     failed = problems(figures)
     table = Table.grid(padding=(0, 2))
     for name, value in _figures(figures):

@@ -1,13 +1,11 @@
 """`history`: the attempts at a compaction of a thread."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
-from .options import SHORT_ID, AsJson, Db, Thread, ended_as, open_existing, undone_by
-from .output import cells, dollars, format_time, make_table, print_json, print_table
+from .options import SHORT_ID, AsJson, Db, Thread, ended_as, open_existing, told_reason, undone_by
+from .output import cells, dollars, format_time, make_table, print_json, print_table, tokens_in_out
 
 _LEFT, _RIGHT, _LAST = (
     ("#", "id", "begun", "verdict"),
@@ -28,7 +26,7 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     if as_json:
         print_json(map(asdict, rows))
         return
-    undone, numbers = undone_by(rows), {row.compaction_id: number for number, row in enumerate(rows, 1)}
+    undone = undone_by(rows)
     columns: dict[str, list[object]] = {
         "#": list(range(1, len(rows) + 1)),
         "id": [row.compaction_id[:SHORT_ID] for row in rows],
@@ -36,11 +34,11 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
         "verdict": [ended_as(row, undone) for row in rows],
         "before": [row.tokens_before for row in rows],
         "after": [row.tokens_after for row in rows],
-        "summary\nin/out": [_spent(row) for row in rows],
+        "summary\nin/out": [tokens_in_out(row.summary_input_tokens, row.summary_output_tokens) for row in rows],
         "cost": [dollars(row.summary_cost) for row in rows],
         "trigger": [row.trigger for row in rows],
         "strategy": [row.strategy for row in rows],
-        "reason": [_reason(row, numbers) for row in rows],
+        "reason": [told_reason(row, rows) for row in rows],
     }
     used = {heading: column for heading, column in columns.items() if any(one not in ("", None) for one in column)}
     parts = [[heading for heading in used if heading in part] for part in (_LEFT, _RIGHT, _LAST)]
@@ -48,17 +46,3 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     for row in zip(*used.values(), strict=True):
         table.add_row(*cells(*row))
     print_table(table, "It was never compacted.")
-
-
-def _reason(row: LedgerRow, numbers: Mapping[str, int]) -> str:
-    """Return the reason of an attempt; of an undo or a redo the numbers of what it undid or brought back."""
-    if row.verdict not in ("undone", "redone"):
-        return row.reason
-    return f"of {', '.join(str(numbers.get(name, name[:SHORT_ID])) for name in row.detail.split(', '))}"
-
-
-def _spent(row: LedgerRow) -> str:
-    """Return the tokens that an attempt's summary took, in and out; empty if no model was asked for one."""
-    if not (row.summary_input_tokens or row.summary_output_tokens):
-        return ""
-    return f"{row.summary_input_tokens or 0:,}/{row.summary_output_tokens or 0:,}"

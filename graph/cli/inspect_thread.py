@@ -105,8 +105,7 @@ def edits_of(saver: SQLAlchemySaver, thread: str) -> dict[str, Edit]:
         return "The message is no longer pinned."
 
     def undo(given: Mapping[str, Any]) -> str:
-        done = undo_thread(saver, thread, str(given.get("compaction", "last")), force=given.get("force") is True)[1]
-        return f"{done} Automatic compactions pause until they are released."
+        return undo_thread(saver, thread, str(given.get("compaction", "last")), force=given.get("force") is True)[1]
 
     return {
         "undo": alone(undo),

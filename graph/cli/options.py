@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
@@ -50,7 +51,8 @@ Attempt = Annotated[
     str,
     typer.Argument(
         metavar="[COMPACTION]",
-        help="The number of the attempt in `history`, `last` (the newest attempt), or the beginning of its id.",
+        help="The number of the attempt in `history`, `last` (the newest that is no undo), or the beginning of its "
+        "id.",
     ),
 ]
 PresetName = Annotated[str | None, typer.Option("--preset", help="The preset. `presets` lists all presets.")]
@@ -125,6 +127,14 @@ def settings_of(config: Path | None, **options: Any) -> CompactionSettings:
     return load_settings(yaml=config, env=os.environ, **given)
 
 
+def told_reason(row: LedgerRow, rows: Sequence[LedgerRow]) -> str:
+    """Return the reason of an attempt; of an undo or a redo the numbers of what it undid or brought back."""
+    if row.verdict not in ("undone", "redone"):
+        return row.reason
+    numbers = {one.compaction_id: str(number) for number, one in enumerate(rows, 1)}
+    return f"of {', '.join(numbers.get(name, name[:SHORT_ID]) for name in row.detail.split(', '))}"
+
+
 def undone_by(rows: Sequence[LedgerRow]) -> dict[str, int]:
     """Return by the id of each undone compaction the number, as `history` shows it, of the undo."""
     found, undos = dict[str, int](), list[list[str]]()
@@ -150,24 +160,31 @@ def find_attempt(records: CompactionRecords, thread: str, name: str) -> LedgerRo
     """Return the row of the ledger that `name` means.
 
     `name` is "last" (the newest row that is neither a preparation nor an undo), a number as `history` shows it (1 is
-    the oldest), or the beginning of an id. Up to seven digits are always a number. Raise SettingsError if there is no
-    such compaction, or if ids of several begin so.
+    the oldest), or the beginning of an id. Raise SettingsError if there is no such compaction, or if ids of several
+    begin so.
     """
     rows = records.history(thread)
     attempts = [*filter(is_attempt, rows)]
     if name == "last" and attempts:
         return attempts[-1]
-    is_number = name.isascii() and name.isdigit() and len(name) < SHORT_ID
-    if is_number and 0 < int(name) <= len(rows):
+    if name.isascii() and name.isdigit() and len(name) < SHORT_ID and 0 < int(name) <= len(rows):
         return rows[int(name) - 1]
-    found = [row for row in rows if name and not is_number and row.compaction_id.startswith(name)]
+    found = [row for row in rows if name and row.compaction_id.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:
         raise SettingsError(
             f"the ids of {len(found)} compactions of thread {thread!r} begin with {name!r}: give more of the id"
         )
+    if name == "last":
+        raise SettingsError(f"no compaction of thread {thread!r} was tried yet")
     raise SettingsError(f"the ledger of thread {thread!r} has no compaction {name!r}: `history {thread}` lists them")
+
+
+def url_of(saver: SQLAlchemySaver) -> str:
+    """Return the URL of a database as a word of a command, without its password."""
+    url = saver.database.engine.url
+    return quote(url.set(drivername=url.get_backend_name()).render_as_string())
 
 
 def open_saver(db: str, allow: Iterable[type] = ()) -> AbstractContextManager[SQLAlchemySaver]:

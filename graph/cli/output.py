@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langgraph_compaction.checkpoint.messages.message_codec import handle
-from langgraph_compaction.checkpoint.usage import Usage
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import joined_texts
 
 from ..control_characters import in_line, json_line, visible
@@ -61,12 +61,9 @@ def dollars(cost: float | None) -> str:
     return f"${cost:,.2f}" if cost and cost >= 1 else f"${cost:.3g}" if cost else ""
 
 
-def tokens_spent(usage: Usage) -> str:
-    """Return the tokens of calls, in and out; an empty text if none were reported."""
-    if not usage.input_tokens and not usage.output_tokens:
-        return ""
-    cached = f", {usage.cache_read_tokens:,} cached" if usage.cache_read_tokens else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+def tokens_in_out(given: int | None, back: int | None) -> str:
+    """Return the tokens of requests and of replies; empty if none were reported."""
+    return f"{given or 0:,}/{back or 0:,}" if given or back else ""
 
 
 def complain(text: str) -> None:
@@ -138,7 +135,8 @@ def message_line(message: BaseMessage, *, whole: bool) -> Text:
     text = joined_texts(message)
     if not whole and len(text) > _SHOWN:
         text = f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
-    return Text.assemble((f"{handle(message)} {message.type:>6} ", "dim"), words(text))
+    role = "summary" if is_summary(message) else message.type
+    return Text.assemble((f"{handle(message)} {role:>6} ", "dim"), words(text))
 
 
 def message_data(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from shlex import quote
 from typing import Annotated, Any, cast
 
 import typer
@@ -21,7 +22,7 @@ from langgraph_compaction.nodes.state import messages_in_view
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
-from ..history import cost_of, parted, why_of
+from ..history import cost_of, is_attempt, parted, why_of
 from ..offline_edit import newest
 from ..preview import call_on, previewed
 from .options import (
@@ -36,7 +37,9 @@ from .options import (
     find_attempt,
     open_existing,
     settings_of,
+    told_reason,
     undone_by,
+    url_of,
     window_tokens,
 )
 from .output import (
@@ -50,6 +53,8 @@ from .output import (
 )
 from .size_chart import print_window
 
+SUMMARY_LINES = 20
+"""How many lines of a summary are shown without `--whole`."""
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -58,7 +63,9 @@ def show(
     compaction: Attempt = "last",
     *,
     db: Db,
-    whole: Annotated[bool, typer.Option("--whole", help="Print the whole text of each message.")] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print the whole text of each message and of the summary.")
+    ] = False,
     diff: Annotated[
         bool, typer.Option("--diff", help="Print a diff of the messages before the compaction and the messages now.")
     ] = False,
@@ -91,36 +98,44 @@ def show(
             now = messages_in_view(newest(saver, thread).checkpoint["channel_values"])
             _diff(row, records.began_with(thread, row.compaction_id), now, as_json=as_json)
             return
-        taken = records.taken_by(thread, row.compaction_id)
+        taken, rows, url = records.taken_by(thread, row.compaction_id), records.history(thread), url_of(saver)
     left, clipped = parted(row, cast("list[AnyMessage]", taken))
     if as_json:
         print_json([{**asdict(row), "left": message_data(left), "clipped": message_data(clipped)}])
         return
-    for line in _head(row, records.history(thread), len(left), len(clipped)):
+    for line in _head(row, rows, len(left), len(clipped), url):
         print_line(line)
     print_window(Output(), stored_usages(row.window))
     print_messages("left the view", left, whole=whole)
     print_messages("shortened", clipped, whole=whole)
     if row.summary:
         Output().print(Text("\nsummary", "bold"))
-        print_line(row.summary)
+        lines = row.summary.splitlines()
+        print_line("\n".join(lines if whole else lines[:SUMMARY_LINES]))
+        if len(lines) > SUMMARY_LINES and not whole:
+            print_line(f"[... {len(lines):,} lines: --whole]")
 
 
-def _head(row: LedgerRow, rows: Sequence[LedgerRow], left: int, clipped: int) -> Iterator[str]:
+def _head(row: LedgerRow, rows: Sequence[LedgerRow], left: int, clipped: int, url: str) -> Iterator[str]:
     """Yield lines: which attempt it is, how it ended, why it began, what left, what it cost, and how to undo it."""
     number, undone = next(at for at, one in enumerate(rows, 1) if one.id == row.id), undone_by(rows)
-    ended, reason = ended_as(row, undone), f" ({row.reason}{': ' + row.detail if row.detail else ''})"
+    detail = f": {row.detail}" if row.detail and is_attempt(row) else ""
+    reason = f" ({told}{detail})" if (told := told_reason(row, rows)) else ""
     strategy = f"  {row.strategy}" if row.strategy else ""  # a refused or declined attempt has none
-    began = format_time(row.started_at)
-    yield f"no. {number}  {row.compaction_id}  {began}  {ended}{reason if row.reason else ''}{strategy}"
+    ended = f"{ended_as(row, undone)}{reason}{strategy}"
+    yield f"no. {number}  {row.compaction_id}  {format_time(row.started_at)}  {ended}"
     yield f"why   {why_of(row)}"
+    sizes = "" if row.tokens_after is None else f"{row.tokens_before:,} -> {row.tokens_after:,} tokens"
     if row.is_committed:
-        sizes = f"{row.tokens_before:,} -> {row.tokens_after or 0:,} tokens"
         yield f"left  {left:,} messages left the view, {clipped:,} were shortened; {sizes}"
+    elif not is_attempt(row):
+        yield f"size  {sizes}"
     yield f"cost  {cost_of(row)}"
-    if row.is_committed and row.compaction_id not in undone:
-        over = any(row.tokens_before > one.limit for one in stored_usages(row.window)[:1])
-        yield f"undo  `undo {row.thread_id} {number}{' --force' if over else ''}`"
+    command = f"langgraph-compaction undo {quote(row.thread_id)}"
+    if undone.get(row.compaction_id) == len(rows):
+        yield f"redo  {command} --redo --db {url}"
+    elif row.is_committed and row.compaction_id not in undone:
+        yield f"undo  {command} {number} --db {url}"
 
 
 def _diff(row: LedgerRow, before: Sequence[BaseMessage], now: Sequence[BaseMessage], *, as_json: bool) -> None:

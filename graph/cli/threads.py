@@ -17,7 +17,7 @@ from langgraph_compaction.nodes import SettingsError
 
 from ..bill import Bill
 from .options import AsJson, Db, Metadata, Prefix, find_threads, open_existing
-from .output import cells, dollars, format_time, make_table, print_json, print_table
+from .output import cells, dollars, format_time, make_table, print_json, print_table, tokens_in_out
 
 _TO_THE_MINUTE = 16
 """Number of characters of a time without its seconds, for which a narrow terminal has no room."""
@@ -55,8 +55,9 @@ _BILL: Columns = {
     "cached": lambda row: row["agent"]["cache_read_tokens"],
     "out": lambda row: row["agent"]["output_tokens"],
     "cost": lambda row: dollars(row["agent"]["cost"]),
-    "summaries": lambda row: row["summaries"]["calls"],
-    "their cost": lambda row: dollars(row["summaries"]["cost"]),
+    "summary\ncalls": lambda row: row["summaries"]["calls"],
+    "summary\nin/out": lambda row: tokens_in_out(row["summaries"]["input_tokens"], row["summaries"]["output_tokens"]),
+    "summary\ncost": lambda row: dollars(row["summaries"]["cost"]),
 }
 _LEFT = {"thread", "last written", "checkpoint", "namespace", "source"}
 

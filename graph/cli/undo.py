@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, 
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
+    after_undo,
     channel_after,
     over_limit,
     redoing,
@@ -93,7 +94,8 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
         told, sentence = undo_thread(saver, thread, compaction, force=force)
     except OverLimitError as error:
         raise OverLimitError(f"{error}. --force undoes it all the same") from error
-    return told, f"{sentence} Automatic compactions pause until `undo {thread} --release`."
+    is_held = told["limit"] is None or told["tokens_about"] <= told["limit"]
+    return told, f"{sentence} `undo {thread} --release` allows them again." if is_held else sentence
 
 
 def undo_thread(
@@ -103,13 +105,18 @@ def undo_thread(
     found = at_rest(newest(saver, thread))
     values = found.checkpoint["channel_values"]
     records = CompactionRecords(saver.database)
-    named = None if compaction in (None, "last") else find_attempt(records, thread, compaction).compaction_id
+    row = None if compaction in (None, "last") else find_attempt(records, thread, compaction)
+    if row is not None and not row.is_committed:
+        raise SettingsError(
+            f"{compaction} is no compaction that took effect, but {row.verdict or 'open'}: see `history`"
+        )
     try:
-        undo = undoing(records, thread, values, named)
+        undo = undoing(records, thread, values, None if row is None else row.compaction_id)
     except UnknownAttemptError as error:
-        if (by := undone_by(records.history(thread)).get(named or "")) is None:
+        rows = records.history(thread)
+        if row is None or (by := undone_by(rows).get(row.compaction_id)) is None:
             raise
-        again = f"; `undo {thread} --redo` brings it back" if by == len(records.history(thread)) else ""
+        again = f"; `undo {thread} --redo` brings it back" if by == len(rows) else ""
         raise UnknownAttemptError(f"compaction {compaction} is undone already, by no. {by}{again}") from error
     tokens = _write(saver, thread, found, undo, force=force)
     sizes: dict[str, int] = values["compaction"].get("sizes") or {}
@@ -117,7 +124,7 @@ def undo_thread(
     told = {"thread_id": thread, "undone": list(undo.compactions), "messages": len(undo.messages)}
     beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
     counted = f"{len(undo.messages)} messages are in view, about {tokens:,} tokens{beside}"
-    sentence = f"undone: {', '.join(undo.compactions)}. {counted}."
+    sentence = f"undone: {', '.join(undo.compactions)}. {counted}; {after_undo(tokens, limit)}."
     return {**told, "tokens_about": tokens, "trigger": sizes.get("trigger"), "limit": limit}, sentence
 
 
@@ -143,7 +150,7 @@ def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: 
     tokens = meter.request(change.messages)
     if limit is not None and tokens > limit and not force:
         raise OverLimitError(over_limit(change, tokens, limit))
-    known = channel_after(change, channel, tokens=tokens)
+    known = channel_after(change, channel, tokens=tokens, limit=limit)
     rewrite(saver, found, {"compaction_view": change.view, "compaction": {**channel, **known}})
     records = CompactionRecords(saver.database)
     tell_ledger(records, thread, values, change, meter=meter, now=time(), checkpoint_id=place)

@@ -25,7 +25,7 @@ from .summarizer_call import SummaryAbandonedError
 
 MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls", "summary_cost")
 """Fields of a `CompactionEvent` that a span shows."""
-SHOWN_LEFT = (3, 60)
+SHOWN_LEFT = (2, 30)
 """How many of the messages that left `compaction["last"]` shows, and how many characters of each."""
 _TURNED = Pattern("[\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of what follows."""
@@ -140,6 +140,8 @@ def finish_attempt(
         if verdict in COMMITTED:
             said = [message for message in _gone(context, draft) if not is_summary(message)]
             more["left"] = beginnings(context, said, *SHOWN_LEFT)
+        else:  # a commit stores them for the thread
+            more |= {"trigger_tokens": context.sizes.trigger, "limit": context.sizes.limit}
     return last_of(text=text, **known, id=compaction_id, **more)
 
 

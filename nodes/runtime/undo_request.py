@@ -32,8 +32,7 @@ LAST = "last"
 _ENDED = {"step": "end", "route": "end"}
 _STRATEGIES = {"undone": "undo", "redone": "redo"}
 _IN_WORDS = {
-    "undone": "undone: the model sees the messages again, {tokens:,} tokens; a redo brings the compaction back; "
-    "automatic compactions pause until a release",
+    "undone": "undone: the model sees the messages again, {tokens:,} tokens; a redo brings it back; {then}",
     "redone": "redone: the compaction is in effect again, {tokens:,} tokens",
 }
 
@@ -98,10 +97,10 @@ def _seen_in(
     return Undoing(verdict=verdict, compactions=compactions, view=view, messages=seen(said, view, pins))
 
 
-def channel_after(done: Undoing, compaction: Mapping[str, Any], *, tokens: int) -> dict[str, Any]:
+def channel_after(done: Undoing, compaction: Mapping[str, Any], *, tokens: int, limit: int | None) -> dict[str, Any]:
     """Return the keys of the channel `compaction` after an undo or a redo; the breaker keeps what it waits for.
 
-    `tokens` is the size of the next request.
+    `tokens` is the size of the next request, and `limit` the largest that is sent, if it is known.
     """
     known: Mapping[str, Any] = compaction.get("breaker") or {}
     waiting = {name: known[name] for name in ("cooldown_until", "recent") if name in known}
@@ -115,12 +114,26 @@ def channel_after(done: Undoing, compaction: Mapping[str, Any], *, tokens: int) 
         "held": done.verdict == "undone",
         "head": done.head,
         "last": last_of(
-            text=_IN_WORDS[done.verdict].format(tokens=tokens),
+            text=_IN_WORDS[done.verdict].format(tokens=tokens, then=after_undo(tokens, limit)),
             verdict=done.verdict,
             tokens_after=tokens,
             id=done.compactions[0],
+            compaction=_last_attempt(compaction),
         ),
     }
+
+
+def _last_attempt(compaction: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how the last attempt ended; a request to undo or redo that came since keeps it beside its own result."""
+    last: dict[str, Any] = compaction.get("last") or {}
+    return last if "trigger" in last else last.get("compaction")
+
+
+def after_undo(tokens: int, limit: int | None) -> str:
+    """Return whether automatic compactions pause after an undo: not if the next request exceeds the limit."""
+    if limit is not None and tokens > limit:
+        return f"that is over the limit of {limit:,}, and the next turn compacts again"
+    return "automatic compactions pause until a release"
 
 
 def over_limit(done: Undoing, tokens: int, limit: int) -> str:
@@ -179,7 +192,14 @@ def reject_request(context: NodeContext, fault: str) -> Update:
     log.warning("%s", fault)
     newest = context.messages[-1].id if context.messages else None
     detail = clip(fault, FOCUS_CHARACTERS)
-    last = last_of(text=detail, verdict="noop", reason=NO_REQUEST, detail=detail, message_id=newest)
+    last = last_of(
+        text=detail,
+        verdict="noop",
+        reason=NO_REQUEST,
+        detail=detail,
+        message_id=newest,
+        compaction=_last_attempt(context.compaction),
+    )
     step = "end" if context.dependencies.embedded else "model"
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, **context.request_read}
 
@@ -191,7 +211,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     """
     if request.get("release"):
         emit(context.writer, ReleaseEvent(held=context.compaction.get("held", False)))
-        return {"compaction": {**_ENDED, "held": False, "last": {}}}  # the result of an earlier request would mislead
+        return {"compaction": {**_ENDED, "held": False, "last": _last_attempt(context.compaction) or {}}}
     found = yield from _found(context, request)
     if isinstance(found, Finding):
         last = _finished(context, found)
@@ -208,7 +228,10 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     yield from write_ledger(context, told)
     strategy = _STRATEGIES[found.verdict]
     finish_attempt(context, found.verdict, strategy=strategy, before=size, after=left, compaction_id=key)
-    return {"compaction_view": found.view, "compaction": channel_after(found, context.compaction, tokens=left)}
+    return {
+        "compaction_view": found.view,
+        "compaction": channel_after(found, context.compaction, tokens=left, limit=context.sizes.limit),
+    }
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
@@ -217,7 +240,7 @@ def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
     last = finish_attempt(
         context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
     )
-    return {**last, **last_of(text=detail, detail=detail)}
+    return {**last, **last_of(text=detail, detail=detail, compaction=_last_attempt(context.compaction))}
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing | Finding]:

@@ -39,6 +39,9 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     by_hand, by_run = agent(calm()), agent(model)
     for graph in (by_hand, by_run):
         await go.invoke(graph, full())
+    facts = standing(by_run)["last"]
+    assert (facts["verdict"], len(facts["left"])) == ("committed", 3)
+    assert facts["left"][0].startswith('human: "ru0-0 ru0-1')
     CompactionThread(by_hand, CONFIG).undo(force=True)
     head, calls = standing(by_run)["head"], len(model.received)
     chunks = await go.stream(by_run, wish(undo=head if named else "last", force=True), stream_mode=MODES)
@@ -51,10 +54,14 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     assert told["tokens_before"] < told["tokens_after"]
     assert standing(by_run)["last"]["text"] == standing(by_hand)["last"]["text"]
     assert standing(by_run)["last"]["text"].startswith("undone: ")
+    assert standing(by_run)["last"]["compaction"] == facts
+    await go.invoke(by_run, wish(undo="last"))
+    assert (standing(by_run)["last"]["verdict"], standing(by_run)["last"]["compaction"]) == ("noop", facts)
     await go.invoke(by_run, said("held"))
     assert standing(by_run)["epoch"] == 1
     chunks = await go.stream(by_run, wish(release=True), stream_mode=MODES)
     assert [event["held"] for event in events(chunks, "ReleaseEvent")] == [True]
+    assert standing(by_run)["last"] == facts
     await go.invoke(by_run, said(filler(720)))
     assert standing(by_run)["epoch"] == 2
 

@@ -83,7 +83,7 @@ function figures(pairs) {
 }
 
 const symbol = (kind) => draw("svg", { viewBox: "-7 -7 14 14", "aria-hidden": "true" },
-  draw("path", { d: SHAPES[kind], fill: "currentColor" }));
+  draw("path", { d: SHAPES[kind], fill: "currentColor", "fill-rule": "evenodd" }));
 /** A word of ours such as a verdict, which may go on in the next line after each `_`. */
 const word = (whole) => make("span", {}, ...whole.split(/(?<=_)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part])));
 const badge = (kind, text) => make("span", { class: `kind ${classOf(kind)}` }, symbol(kind), word(text));

@@ -12,9 +12,18 @@ function scales(requests, attempts, width, height) {
   const most = Math.max(1, ...sizes, ...attempts.map((one) => one.row.tokens_before)) * 1.06;
   const last = Math.max(1, requests.length, ...attempts.map((one) => one.at));
   const area = { left: 6, right: width - 12, top: 14, bottom: height - 30 };
+  // several attempts before one request have a place each, in their order
+  const places = [], beside = new Map();
+  for (const { at } of attempts) beside.set(at, (beside.get(at) ?? 0) + 1);
+  for (let at = 0, more = 0; at <= last; at += 1) {
+    more += Math.max(0, (beside.get(at) ?? 0) - 1);
+    places.push(at + more);
+  }
+  const placed = (place) => area.left + ((place + 0.5) / (places[last] + 1)) * (area.right - area.left);
   return {
     ...area, most, last,
-    x: (at) => area.left + ((at + 0.5) / (last + 1)) * (area.right - area.left),
+    x: (at) => placed(places[at]),
+    xOf: (at, nth) => placed(places[at] - beside.get(at) + 0.5 + nth),
     y: (tokens) => area.bottom - (tokens / most) * (area.bottom - area.top),
   };
 }
@@ -65,8 +74,8 @@ function saidOf(attempt, index) {
   return `No. ${index + 1} of ${state.data.attempts.length}: ${row.verdict ?? "open"}, ${KINDS[attempt.kind]}, ${sizes}`;
 }
 
-function markOf(on, attempt, index, aside) {
-  const x = on.x(attempt.at - 0.5) + aside * 15 * on.scale, top = on.y(attempt.row.tokens_before);
+function markOf(on, attempt, index, nth) {
+  const x = on.xOf(attempt.at, nth), top = on.y(attempt.row.tokens_before);
   const after = attempt.kind === "failed" || attempt.kind === "put off" ? null : attempt.row.tokens_after;
   const mark = draw("g", {
     class: `mark ${classOf(attempt.kind)}`, role: "button", tabindex: index ? "-1" : "0", "data-index": index,
@@ -82,9 +91,11 @@ function markOf(on, attempt, index, aside) {
 }
 
 function marksOf(on, attempts) {
+  const seen = new Map();
   return attempts.map((attempt, index) => {
-    const beside = attempts.filter((one) => one.at === attempt.at);
-    return markOf(on, attempt, index, beside.indexOf(attempt) - (beside.length - 1) / 2);
+    const nth = seen.get(attempt.at) ?? 0;
+    seen.set(attempt.at, nth + 1);
+    return markOf(on, attempt, index, nth);
   });
 }
 
@@ -122,8 +133,9 @@ function chart() {
     ...lineOf(on, requests, "limit"), ...lineOf(on, requests, "trigger"), ...marksOf(on, attempts));
   const requestAt = (event) => {
     const bounds = svg.getBoundingClientRect();
-    const part = ((event.clientX - bounds.left) / bounds.width * width - on.left) / (on.right - on.left);
-    return Math.min(requests.length - 1, Math.max(0, Math.round(part * (on.last + 1) - 0.5)));
+    const x = (event.clientX - bounds.left) / bounds.width * width;
+    const at = requests.findIndex((one, index) => on.x(index) >= x), after = at < 0 ? requests.length - 1 : at;
+    return after > 0 && x - on.x(after - 1) < on.x(after) - x ? after - 1 : after;
   };
   svg.addEventListener("keydown", walk);
   svg.addEventListener("click", (event) => ask(requestAt(event)));

@@ -128,7 +128,7 @@ function bars(attempt) {
 /** The price of the calls for a summary, or if it is not known their tokens in and out, in short. */
 function spentOn(row) {
   const short = (tokens) => (tokens ?? 0).toLocaleString("en", { notation: "compact" });
-  if (!row.summary_calls) return "";
+  if (!row.summary_calls || !(row.summary_input_tokens || row.summary_output_tokens)) return "";
   return dollars(row.summary_cost) || `${short(row.summary_input_tokens)} / ${short(row.summary_output_tokens)}`;
 }
 
@@ -150,7 +150,7 @@ function gone(attempt) {
   const by = [...roles].map(([role, count]) => `${number(count)} ${role}`).join(", ");
   return [
     `${plural(left.length, "message")}${by ? ` (${by})` : ""}; ${number(clipped.length)} shortened. `,
-    summary === null ? "" : `In their place stands a summary of ${plural(messages[summary].tokens, "token")}. `,
+    summary === null ? "" : `In their place stands a summary of ${plural(messages[summary].tokens, "token")}, with the user's own words. `,
     row.tokens_after === null ? "" : `${number(row.tokens_before)} → ${number(row.tokens_after)} tokens, ${share(row.tokens_before - row.tokens_after, row.tokens_before)} freed.`,
   ].join("");
 }
@@ -159,10 +159,12 @@ function gone(attempt) {
 function cost(attempt) {
   const { row } = attempt, { requests } = state.data, next = requests[attempt.at], before = requests[attempt.at - 1];
   const none = attempt.kind === "prepared" ? "In the bill of the compaction that uses it." : "No call for a summary.";
-  const calls = !row.summary_calls ? none : [
-    `${plural(row.summary_calls, "call")} for the summary${row.model ? ` (${row.model})` : ""}: input ${number(row.summary_input_tokens ?? 0)}`,
-    `cache read ${number(row.summary_cache_read_tokens ?? 0)}`, `cache write ${number(row.summary_cache_write_tokens ?? 0)}`,
-    `output ${number(row.summary_output_tokens ?? 0)} tokens`, dollars(row.summary_cost) || "price not known"].join(", ") + ".";
+  const tokens = row.summary_input_tokens || row.summary_output_tokens
+    ? [`input ${number(row.summary_input_tokens ?? 0)}`, `cache read ${number(row.summary_cache_read_tokens ?? 0)}`,
+      `cache write ${number(row.summary_cache_write_tokens ?? 0)}`, `output ${number(row.summary_output_tokens ?? 0)} tokens`]
+    : ["tokens not reported"];
+  const calls = !row.summary_calls ? none : [`${plural(row.summary_calls, "call")} for the summary${row.model ? ` (${row.model})` : ""}`,
+    ...tokens, dollars(row.summary_cost) || "price not known"].join(", ") + ".";
   const cached = (one) => `${number(one.cached)} of ${number(one.tokens)}`;
   const effect = attempt.after && next?.real && (next.cached || before?.cached)
     ? ` The next request read ${cached(next)} tokens from the cache${before?.real ? `, the one before ${cached(before)}` : ""}.` : "";
@@ -173,7 +175,7 @@ function cost(attempt) {
 const quoted = (name) => (/^[\w.:@-]+$/.test(name) && !name.startsWith("-") ? name : `'${name.replaceAll("'", "'\\''")}'`);
 function back(attempt) {
   const { attempts, thread, held, redo } = state.data, index = attempts.indexOf(attempt), name = attempt.row.compaction_id;
-  const { row, window: [window] } = attempt, force = window && row.tokens_before > window.limit;
+  const { row } = attempt;
   const live = Boolean(document.body.dataset.key), parts = [];
   const command = (more) => make("code", {}, `langgraph-compaction undo ${quoted(thread)} `, ...`${more}--db URL`.split(" ")
     .flatMap((part) => [make("span", { class: "option" }, part), " "]).slice(0, -1));
@@ -181,7 +183,7 @@ function back(attempt) {
   if (attempt.kind === "committed") {
     const later = attempts.filter((one, at) => at > index && one.kind === "committed").length;
     if (later) parts.push(`Undoes also the ${plural(later, "later compaction")} in force. `);
-    parts.push(...(live ? [button("Undo", "undo", { compaction: name })] : [command(`${name} ${force ? "--force " : ""}`), " or in Python ", make("code", {}, `thread.undo("${name}"${force ? ", force=True" : ""})`)]));
+    parts.push(...(live ? [button("Undo", "undo", { compaction: name })] : [command(`${name} `), " or in Python ", make("code", {}, `thread.undo("${name}")`), ". Where the next request would then be over the limit, it asks for ", make("code", {}, "--force"), " (", make("code", {}, "force=True"), ")."]));
   } else if (redo && (name === redo || (row.verdict === "undone" && row.detail.split(", ").includes(redo)))) {
     parts.push("To bring it back, as long as nothing was compacted since: ", live ? button("Redo", "redo", {}) : command("--redo "));
   } else parts.push("There is nothing to undo.");
@@ -203,7 +205,7 @@ function what(attempt) {
     attempt.after && state.data.requests[attempt.at] ? make("button", { type: "button", onclick: () => ask(attempt.at) }, "Read the next request") : null,
     folded("All figures", () => make("dl", { class: "figures" }, ...figures([
       ["before", number(row.tokens_before)], ["after", number(row.tokens_after)],
-      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level], ["attempt", row.attempt],
+      ["trigger", row.trigger], ["strategy", row.strategy],
       ["rounds kept", row.floor], ["tool blocks kept", row.blocks_kept], ["tool blocks dropped", row.blocks_dropped],
       ["messages dropped", attempt.after ? attempt.left.length : null],
       ["calls clipped", row.calls_clipped], ["results clipped", row.results_clipped], ["summarizer", row.model],

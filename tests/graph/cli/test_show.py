@@ -72,8 +72,8 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
         f"no. 1  {row.compaction_id}  {format_time(row.started_at)}  committed  selective+model",
         f"why   {CAUSES['precheck']}: 870 tokens; trigger 800, limit 1,000",
         f"left  14 messages left the view, 0 were shortened; 870 -> {row.tokens_after} tokens",
-        f"cost  calls for the summary: 1, 0 tokens in, 0 out, price not known; {row.duration_s:.2f} s",
-        f"undo  `undo {THREAD} 1`",
+        f"cost  calls for the summary: 1, tokens not reported, price not known; {row.duration_s:.2f} s",
+        f"undo  langgraph-compaction undo {THREAD} 1 --db {db}",
     )
     summary = ["", bold("summary"), *row.summary.splitlines()]
     for options, words, rest in (([], 30, " [... 339 characters]"), (["--whole"], 50, "")):

@@ -60,13 +60,13 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     assert "rejected_empty" in shown(CompactionThread(told.graph, CONFIG).show(failed.compaction_id))
     text = shown(CompactionThread(told.graph, CONFIG).show(done.compaction_id))
     assert f'<td style="text-align:left;padding:1px 0">{done.tokens_before:,}</td>' in text
-    assert f"dropped: {len(done.dropped)} messages" in text
+    assert f"left the view: {len(done.dropped)} messages" in text
     assert "&lt;/script&gt;" in text
     was, now = (usage.parts for usage in stored_usages(done.window))
     assert text.count("display:flex;height:14px") == 2, "a bar before and one after"
     for name in ("user", "summary", "free"):
         assert f"{name} {was.get(name, 0):,} → {now[name]:,}" in text
-    assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
+    assert "left the view: " in shown(diff(before, values(told.graph)["messages"]))
     assert "The next request reached the trigger, as checked before the model was called: " in text
     assert f"thread.undo(&#34;{done.compaction_id}&#34;)" in text
     assert "no call for a summary" in text
