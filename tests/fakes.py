@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.graph import build_dependencies
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.gate.reply_checks import Reply as SummaryReply
 from langgraph_compaction.nodes.summary.summarizers import SummaryRequest
 from langgraph_compaction.nodes.summary.summary_message import SummaryParts
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 
-def chars(divisor: int) -> TextCounter:
+def chars(divisor: int) -> TokenCounter:
     """Return a counter of characters divided by this number, rounded down."""
-    return TextCounter(f"chars/{divisor}", lambda text: len(text) // divisor)
+    return TokenCounter(f"chars/{divisor}", lambda text: len(text) // divisor)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from types import FunctionType
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, cast
 
 import tiktoken
 import tiktoken_ext.openai_public as definitions
@@ -36,25 +36,64 @@ _KEY_CHARS = 64
 _COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
 
 
-class TokenCounter(Protocol):
-    """Counts the tokens of texts and messages, and cuts a text to a number of tokens."""
+class TokenCounter:
+    """A counter made from a function on texts. It caches counts, so that each text is counted once.
 
-    @property
-    def name(self) -> str:
+    Where the function fails or returns no number of tokens, the count is approximate.
+    """
+
+    def __init__(self, name: str, count: Callable[[str], int], head: Callable[[str, int], str] | None = None) -> None:
+        self.name = name
         """Name of the counter, recorded in the ledger."""
-        ...
+        self._count = count
+        self._head = head
+        self._has_warned = False
+        self._counts: dict[str | bytes, int] = {}
 
     def text(self, text: str) -> int:
         """Return the tokens of a text."""
-        ...
+        key = _key(text)
+        known = self._counts.get(key)
+        if known is None:
+            if len(self._counts) >= _CACHED_COUNTS:
+                self._counts.clear()
+            known = self._counts[key] = self._counted(text)
+        return known
+
+    def _counted(self, text: str) -> int:
+        return self._guarded(lambda: self._count(text), lambda: _approximate_count(text))
 
     def message(self, message: BaseMessage) -> int:
-        """Return the tokens of a message: content, calls and overhead."""
-        ...
+        """Return the tokens of a message: its texts, an estimate for each of its media, and the overhead."""
+        return _message_tokens(message, self.text)
 
     def head(self, text: str, tokens: int) -> str:
         """Return the longest beginning of a text that holds at most `tokens` tokens."""
-        ...
+        if self._head is not None:
+            return self._head(text, tokens)
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._counted(text[:middle]) <= tokens else (low, middle - 1)
+        return text[:low]
+
+    def _guarded(self, count: Callable[[], Any], instead: Callable[[], int]) -> int:
+        """Return what `count` returns, rounded up, or what `instead` returns if that is no number of tokens."""
+        try:
+            tokens = count()
+        except BaseException as error:
+            # a panic of an extension in Rust, such as tiktoken, is no `Exception`
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            failure = f"raised {type(error).__name__}"
+        else:
+            if not isinstance(tokens, bool) and isinstance(tokens, int | float) and 0 <= tokens < math.inf:
+                return math.ceil(tokens)
+            failure = f"returned {tokens!r:.40}"
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning("token_counter: %s %s; where it fails, the count is approximate", self.name, failure)
+        return instead()
 
 
 def total(counter: TokenCounter, messages: Sequence[BaseMessage]) -> int:
@@ -116,88 +155,6 @@ def _read_block(block: Mapping[str, Any]) -> tuple[str, list[Media]]:
     return "" if isinstance(said, str) else encoded_json(said), media
 
 
-class _Guard:
-    """Calls a counter of which it is not known whether it counts; where it fails, the caller counts approximately."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self._has_warned = name, False
-
-    def number(self, count: Callable[[], Any], instead: Callable[[], int]) -> int:
-        """Return what `count` returns, rounded up, or what `instead` returns if that is no number of tokens."""
-        tokens = self.call(count)
-        if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
-            self._warn(f"returned {tokens!r:.40}")
-            return instead()
-        return math.ceil(tokens)
-
-    def head(self, cut: Callable[[], Any], text: str, tokens: int) -> str:
-        """Return the beginning of `text` that `cut` returns, or `tokens` characters if that is no beginning."""
-        head = self.call(cut)
-        if not isinstance(head, str) or not text.startswith(head):
-            self._warn(f"returned {head!r:.40} for the beginning of a text")
-            return text[:tokens]
-        return head
-
-    def call(self, count: Callable[[], Any]) -> Any:
-        """Return what `count` returns; `None` if it raises."""
-        try:
-            return count()
-        except BaseException as error:
-            # a panic of an extension in Rust, such as tiktoken, is no `Exception`
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            self._warn(f"raised {type(error).__name__}")
-            return None
-
-    def _warn(self, failure: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            log.warning(
-                "token_counter: %s %s; where it fails, the count is approximate. Return a number of tokens, and from "
-                "head() a beginning of the text",
-                self._name,
-                failure,
-            )
-
-
-class TextCounter:
-    """A counter made from a function on texts. It caches counts, so that each text is counted once."""
-
-    def __init__(self, name: str, count: Callable[[str], int], head: Callable[[str, int], str] | None = None) -> None:
-        self.name = name
-        self._count = count
-        self._head = head
-        self._guard = _Guard(name)
-        self._counts: dict[str | bytes, int] = {}
-
-    def text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        key = _key(text)
-        known = self._counts.get(key)
-        if known is None:
-            if len(self._counts) >= _CACHED_COUNTS:
-                self._counts.clear()
-            known = self._counts[key] = self._counted(text)
-        return known
-
-    def _counted(self, text: str) -> int:
-        return self._guard.number(lambda: self._count(text), lambda: _approximate_count(text))
-
-    def message(self, message: BaseMessage) -> int:
-        """Return the tokens of a message: its texts, an estimate for each of its media, and the overhead."""
-        return _message_tokens(message, self.text)
-
-    def head(self, text: str, tokens: int) -> str:
-        """Return the longest beginning of a text that holds at most `tokens` tokens."""
-        if (cut := self._head) is not None:
-            return self._guard.head(lambda: cut(text, tokens), text, tokens)
-        low, high = 0, len(text)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._counted(text[:middle]) <= tokens else (low, middle - 1)
-        return text[:low]
-
-
 def _message_tokens(message: BaseMessage, count: Callable[[str], int]) -> int:
     texts, media = _read(message)
     return MESSAGE_OVERHEAD + sum(map(count, texts)) + sum(one.tokens for one in media)
@@ -209,7 +166,7 @@ def tiktoken_counter(model: str | None = None) -> TokenCounter:
     The vocabulary is read from disk at the first count, once per process, which takes a second or two.
     """
     name = _encoding_name(model)
-    return TextCounter(
+    return TokenCounter(
         f"tiktoken:{name}",
         lambda text: sum(len(offline_encoding(name).encode_ordinary(piece)) for piece in _pieces(text)),
         lambda text, tokens: _decoded_head(offline_encoding(name), text, tokens),
@@ -298,7 +255,7 @@ def _packaged_ranks(address: str, expected_hash: str | None = None) -> dict[byte
 
 def approximate_counter() -> TokenCounter:
     """Return a counter that counts one token for each CJK character and one for every four other characters."""
-    return TextCounter("approximate", _approximate_count)
+    return TokenCounter("approximate", _approximate_count)
 
 
 def _approximate_count(text: str) -> int:
@@ -328,7 +285,7 @@ def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:
     return _MessagesCounter(count)
 
 
-class _MessagesCounter(TextCounter):
+class _MessagesCounter(TokenCounter):
     def __init__(self, count: Callable[[list[Any]], int]) -> None:
         super().__init__(
             getattr(count, "__name__", "custom"),
@@ -342,9 +299,7 @@ class _MessagesCounter(TextCounter):
         return self._whole(HumanMessage(""))
 
     def _whole(self, message: BaseMessage) -> int:
-        return self._guard.number(
-            lambda: self._function([message]), lambda: _message_tokens(message, _approximate_count)
-        )
+        return self._guarded(lambda: self._function([message]), lambda: _message_tokens(message, _approximate_count))
 
     def message(self, message: BaseMessage) -> int:
         key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))
@@ -353,33 +308,6 @@ class _MessagesCounter(TextCounter):
                 self._messages.clear()
             self._messages[key] = self._whole(message)
         return self._messages[key]
-
-
-class CheckedCounter:
-    """An application's counter. Where it fails or returns no number of tokens, the count is approximate."""
-
-    def __init__(self, own: TokenCounter) -> None:
-        self.own = own
-        self._guard = _Guard(type(own).__qualname__)
-
-    @property
-    def name(self) -> str:
-        """Name of the counter, recorded in the ledger."""
-        return self.own.name
-
-    def text(self, text: str) -> int:
-        """Return the tokens of a text."""
-        return self._guard.number(lambda: self.own.text(text), lambda: _approximate_count(text))
-
-    def message(self, message: BaseMessage) -> int:
-        """Return the tokens of a message."""
-        return self._guard.number(
-            lambda: self.own.message(message), lambda: _message_tokens(message, _approximate_count)
-        )
-
-    def head(self, text: str, tokens: int) -> str:
-        """Return the beginning of a text that holds at most so many tokens."""
-        return self._guard.head(lambda: self.own.head(text, tokens), text, tokens)
 
 
 def _key(text: str) -> str | bytes:

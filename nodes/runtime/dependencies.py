@@ -20,8 +20,6 @@ from ..config.prices import PRICES, Price
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.redaction import Redaction
 from ..conversation.tokens import (
-    CheckedCounter,
-    TextCounter,
     TokenCounter,
     messages_counter,
     tiktoken_counter,
@@ -444,18 +442,13 @@ def loaded(counter: TokenCounter) -> None:
 
 
 def counter_of(given: Any) -> TokenCounter | None:
-    """Return the counter for a builder's `token_counter`, an object of the protocol or a function on messages."""
-    if given is None:
-        return None
-    if isinstance(given, TextCounter | CheckedCounter):
+    """Return the counter for a builder's `token_counter`, a function on messages."""
+    if given is None or isinstance(given, TokenCounter):
         return given
-    if all(hasattr(given, name) for name in ("text", "message", "head", "name")):
-        return CheckedCounter(cast("TokenCounter", given))
     if callable(given):
         return messages_counter(cast("Callable[[list[Any]], int]", given))
     raise SettingsError(
-        f"token_counter={given!r} is no counter: give a function on a list of messages, as trim_messages "
-        "takes it, or an object with name, text, message and head"
+        f"token_counter={given!r} is no counter: give a function on a list of messages, as trim_messages takes it"
     )
 
 

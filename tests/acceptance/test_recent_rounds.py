@@ -24,7 +24,7 @@ from langgraph_compaction.nodes import (
     should_compact,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.tokens import TextCounter, TokenCounter, tiktoken_counter, total
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, tiktoken_counter, total
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED
 from tests.acceptance.talks import QUESTION, Sent, Story, agent_of, counter, ids, said, story
 from tests.fakes import chars, claude, gpt
@@ -373,7 +373,7 @@ def test_eighty_thousand_are_assumed_for_a_model_of_an_unknown_name(answered: An
 
 
 CHINESE = "渡船九点出发，箱子都留在北边的仓库里。"
-BY_WORDS = TextCounter(
+BY_WORDS = TokenCounter(
     "by words",
     lambda text: len(text.split()) * 13 // 10 if text.isascii() else len(text) * 3 // 2,
 )

@@ -17,12 +17,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.state import messages_in_view
 from tests.fakes import ScriptedModel, clock_of, usage
 from tests.settings import settings, taken
 
-WORDS = TextCounter("words", lambda text: len(text.split()))
+WORDS = TokenCounter("words", lambda text: len(text.split()))
 THREAD = "thread"
 CONFIG: RunnableConfig = {"configurable": {"thread_id": THREAD}}
 SUMMARY = "<summary>what was said before</summary>"

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from tests.fakes import ScriptedModel, chars
 from tests.graph.harness import CONFIG, Drive, agent, ledger, said, values, verdicts
 from tests.histories import asks, result
@@ -24,23 +25,16 @@ async def test_the_applications_counter_decides_when_it_is_compacted(
     assert [row.counter for row in ledger(graph)] == ([counter.name] if compacted else [])
 
 
-class _Recording:
-    """A counter that remembers which messages it was asked to count."""
-
-    name = "recording"
+class _Recording(TokenCounter):
+    """A counter of characters that remembers which messages it was asked to count."""
 
     def __init__(self) -> None:
+        super().__init__("recording", len)
         self.asked: list[str] = []
 
-    def text(self, text: str) -> int:
-        return len(text)
-
-    def message(self, message: AnyMessage) -> int:
+    def message(self, message: BaseMessage) -> int:
         self.asked.append(message.text)
         return len(message.text)
-
-    def head(self, text: str, tokens: int) -> str:
-        return text[:tokens]
 
 
 async def test_a_turn_counts_only_what_is_new_without_reported_usage(go: Drive) -> None:

@@ -10,7 +10,7 @@ from langgraph.types import Command
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.nodes.config.policies import PRESETS
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
 from tests.fakes import claude, gpt, sized_as
 from tests.graph.harness import CONFIG, Drive, agent, rounds, verdicts
@@ -165,7 +165,7 @@ async def test_the_settings_of_a_request_count_in_the_middleware(go: Drive) -> N
         assert asked.value["limit"] == limit
 
 
-HUNDREDS = TextCounter("hundreds", lambda text: 100 * len(text.split()))
+HUNDREDS = TokenCounter("hundreds", lambda text: 100 * len(text.split()))
 """A word is a hundred tokens: a window is full of few words."""
 
 

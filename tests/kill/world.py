@@ -19,12 +19,12 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.nodes import Reply, SummaryRequest
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from tests.fakes import ScriptedModel, clock_of
 from tests.kill.fuse import Fuse, FusedSaver
 from tests.settings import settings
 
-WORDS = TextCounter("words", lambda text: len(text.split()))
+WORDS = TokenCounter("words", lambda text: len(text.split()))
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
 SETTINGS: dict[str, Any] = {
     "context_window": 600,

@@ -12,13 +12,13 @@ from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player, is_paired
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.state import view
 from tests.graph.cli.replaying import READ
 from tests.histories import asks, result, user
 from tests.recount import unpaired
 
-WORDS = TextCounter("words", lambda text: len(text.split()))
+WORDS = TokenCounter("words", lambda text: len(text.split()))
 
 REQUESTS: dict[str, tuple[list[AnyMessage], bool]] = {
     "no calls": ([user("u"), AIMessage("done")], True),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.media import IMAGE_TOKENS
-from langgraph_compaction.nodes.conversation.tokens import TextCounter, joined_texts, media_of, tiktoken_counter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, joined_texts, media_of, tiktoken_counter
 
-COUNTER = TextCounter("words", lambda text: len(text.split()))
+COUNTER = TokenCounter("words", lambda text: len(text.split()))
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 JPEG = b"\xff\xd8\xff\xe1\x00\x06exif\xff\xc0\x00\x11\x08"

@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.nodes.conversation.request import calibration_factor, render
 from langgraph_compaction.nodes.conversation.tokens import (
-    CheckedCounter,
     TokenCounter,
     approximate_counter,
     messages_counter,
@@ -212,15 +211,6 @@ def test_calibration_stays_within_bounds(reported: int, counted: int, scale: flo
     assert calibration_factor(reported, counted) == scale
 
 
-class Answering:
-    """A counter of an application that returns the same value whatever it is asked."""
-
-    name = "answering"
-
-    def __init__(self, answer: Any) -> None:
-        self.text = self.message = self.head = lambda *_: answer
-
-
 @pytest.mark.parametrize(
     ("answer", "tokens"),
     [
@@ -234,13 +224,14 @@ def test_what_is_no_number_of_tokens_is_replaced_by_an_approximate_count(
     answer: Any, tokens: tuple[int, int]
 ) -> None:
     """Of a text and of a message; parts of a token are rounded up."""
-    counter = CheckedCounter(Answering(answer))
-    assert (counter.text("abcde"), counter.message(HumanMessage("abcde"))) == tokens
+    of_texts, of_messages = TokenCounter("mine", lambda _: answer), messages_counter(lambda _: answer)
+    assert (of_texts.text("abcde"), of_messages.message(HumanMessage("abcde"))) == tokens
 
 
-def test_what_is_no_beginning_of_a_text_is_quoted_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Up to 40 characters of it, and once; as many characters as tokens stay."""
-    counter = CheckedCounter(Answering("x" * 50))
-    assert [counter.head("abc", 1), counter.head("abc", 2)] == ["a", "ab"]
+def test_what_is_no_number_is_quoted_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Up to 40 characters of it, and once."""
+    wrong: Any = "x" * 50
+    counter = messages_counter(lambda _: wrong)
+    assert [counter.message(HumanMessage(text)) for text in ("abcd", "abcde")] == [5, 6]
     assert [row.message.count("x" * 39) for row in caplog.records] == [1]
     assert "x" * 40 not in caplog.text

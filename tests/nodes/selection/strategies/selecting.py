@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.conversation.request import Meter
-from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import numbered
 from tests.settings import settings
 
-WORDS = TextCounter("words", lambda text: len(text.split()))
+WORDS = TokenCounter("words", lambda text: len(text.split()))
 ANYTHING = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0)
 """A demand that every choice meets."""
 LONG = " " + "x" * 60
