@@ -82,19 +82,15 @@ __all__ = [
     "view",
 ]
 
-_MODULES = {
+_OWN = {
     "Choice": ".selection.selector",
-    "CompactionError": ".errors",
     "CompactionResult": ".inline.compact_messages",
     "CompactionSettings": ".config.settings",
     "CompactionState": ".state",
-    "ContextExhaustedError": ".errors",
     "Demand": ".selection.selector",
     "Faithful": ".config.policies",
-    "InvalidMessagesError": ".errors",
     "KeyContext": ".summary.key_information",
     "LayeredDefence": ".config.policies",
-    "MessageRefusedError": ".errors",
     "Progressive": ".config.policies",
     "ProgressiveChart": ".config.policies",
     "ProgressivePseudocode": ".config.policies",
@@ -102,16 +98,12 @@ _MODULES = {
     "RecentRounds": ".config.policies",
     "Redaction": ".conversation.redaction",
     "Reply": ".gate.reply_checks",
-    "RequestError": ".errors",
     "ReserveTokens": ".config.policies",
     "Selective": ".config.policies",
     "Selector": ".selection.selector",
-    "SettingsError": ".errors",
     "Summarizer": ".summary.summarizers",
     "SummaryRequest": ".summary.summarizers",
-    "ThreadBusyError": ".errors",
     "TypedRules": ".config.policies",
-    "UnknownWindowError": ".errors",
     "acompact_messages": ".inline.compact_messages",
     "compact_messages": ".inline.compact_messages",
     "compaction_count": ".state",
@@ -123,4 +115,4 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
-    __getattr__, __dir__ = lazy_names(__name__, _MODULES)
+    __getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, ".errors") | _OWN)

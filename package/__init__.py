@@ -6,6 +6,7 @@ Each name below is imported on first use, so that importing the package itself i
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from langgraph_compaction import graph
 from langgraph_compaction.checkpoint.lazy_names import lazy_names
 
 __version__ = version("langgraph-compaction")
@@ -19,104 +20,26 @@ if TYPE_CHECKING:
         SQLAlchemySaver,
         UnknownAttemptError,
     )
-    from langgraph_compaction.graph import (
-        Choice,
-        CompactionError,
-        CompactionResult,
-        CompactionSettings,
-        CompactionState,
-        CompactionThread,
-        ContextExhaustedError,
-        Extensions,
-        Faithful,
-        GitDiff,
-        InvalidMessagesError,
-        LayeredDefence,
-        Memories,
-        MessageRefusedError,
-        OverLimitError,
-        Price,
-        Progressive,
-        ProgressiveChart,
-        ProgressivePseudocode,
-        RecentRounds,
-        Redaction,
-        Reply,
-        RequestError,
-        ReserveTokens,
-        Selective,
-        SettingsError,
-        Tasks,
-        ThreadBusyError,
-        TypedRules,
-        UnknownWindowError,
-        acompact_messages,
-        compact_messages,
-        compaction_count,
-        create_compacting_agent,
-        create_compaction_graph,
-        is_summary,
-        load_settings,
-        one_run_at_a_time,
-        view,
-    )
+    from langgraph_compaction.graph import *  # noqa: F403 - its names are those here # pyright: ignore[reportWildcardImportFromLibrary]
     from langgraph_compaction.graph.middleware import CompactionMiddleware
 
 __all__ = [
     "AsyncSQLAlchemySaver",
-    "Choice",
-    "CompactionError",
     "CompactionMiddleware",
     "CompactionRecords",
-    "CompactionResult",
-    "CompactionSettings",
-    "CompactionState",
-    "CompactionThread",
-    "ContextExhaustedError",
     "Database",
-    "Extensions",
-    "Faithful",
-    "GitDiff",
-    "InvalidMessagesError",
     "Keyring",
-    "LayeredDefence",
-    "Memories",
-    "MessageRefusedError",
-    "OverLimitError",
-    "Price",
-    "Progressive",
-    "ProgressiveChart",
-    "ProgressivePseudocode",
-    "RecentRounds",
-    "Redaction",
-    "Reply",
-    "RequestError",
-    "ReserveTokens",
     "SQLAlchemySaver",
-    "Selective",
-    "SettingsError",
-    "Tasks",
-    "ThreadBusyError",
-    "TypedRules",
     "UnknownAttemptError",
-    "UnknownWindowError",
     "__version__",
-    "acompact_messages",
-    "compact_messages",
-    "compaction_count",
-    "create_compacting_agent",
-    "create_compaction_graph",
-    "is_summary",
-    "load_settings",
-    "one_run_at_a_time",
-    "view",
 ]
+__all__ += graph.__all__
 
 _CHECKPOINT = dict.fromkeys(
     ("AsyncSQLAlchemySaver", "CompactionRecords", "Database", "Keyring", "SQLAlchemySaver", "UnknownAttemptError"),
     "langgraph_compaction.checkpoint",
 )
-_GRAPH = dict.fromkeys(set(__all__) - {"__version__", *_CHECKPOINT}, "langgraph_compaction.graph")
+_GRAPH = dict.fromkeys(graph.__all__, "langgraph_compaction.graph")
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
     __getattr__, __dir__ = lazy_names(
