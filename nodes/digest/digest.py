@@ -21,6 +21,8 @@ from .own_words import OwnWords, own_words
 from .render import render_entries
 from .step_extraction import errors, steps
 
+BESIDE_SUMMARY: tuple[Section, ...] = ("Said", "Facts", "Decisions")
+"""What stands beside a summary of a model: the user's own words, facts, and decisions that the model listed."""
 _SHARES: dict[Section, float] = {
     "Said": 0.2,
     "Earlier": 0.3,
@@ -88,10 +90,13 @@ record's size limit divided by this number."""
 class Digest:
     """A summary extracted without a model, and the same content as data (`record`) for the next digest."""
 
-    text: str
+    text: str = ""
     """The summary: sections under English headings; empty if the budget is too small for any entry."""
-    record: dict[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The text's entries as JSON, and the most valuable of the entries that did not fit into the text."""
+
+
+NO_DIGEST = Digest()
 
 
 def digest(
@@ -331,53 +336,6 @@ def _fitting(
             chosen[index] = None
             left = rest
     return list(chosen) if left >= 0 else []
-
-
-_BESIDE: tuple[Section, ...] = ("Said", "Facts", "Decisions")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """The user's own words and facts, copied from the conversation, to be shown next to a summary of a model."""
-
-    text: str = ""
-    """The lines that show the facts; empty if there are no facts."""
-    record: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The record from which the next compaction reads these facts."""
-
-
-NO_FACTS = Facts()
-
-
-def facts_of(
-    old: Sequence[AnyMessage],
-    earlier: Mapping[str, Any] | None,
-    *,
-    budget: int,
-    counter: TokenCounter,
-    said: OwnWords | None = None,
-    words_first: int = 0,
-    beside: Sequence[AnyMessage] = (),
-    listed: ListedSentences = NOTHING_LISTED,
-) -> Facts:
-    """Return the user's own words and the facts of `old` and of the record `earlier`, in at most `budget` tokens.
-
-    The user's words come first, up to `words_first` tokens; `said` as in `digest`. Facts that are also in the
-    messages that the model continues to see (`beside`) have a low worth. `listed` are the sentences that the model
-    listed.
-    """
-    made = digest(
-        old,
-        budget=budget,
-        counter=counter,
-        previous=earlier,
-        sections=_BESIDE,
-        beside=beside,
-        words_first=words_first,
-        said=said,
-        listed=listed,
-    )
-    return Facts(text=made.text, record=made.record)
 
 
 def words_of(

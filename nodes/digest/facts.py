@@ -192,14 +192,9 @@ def _carried(entry: Entry, own: Sequence[str], mentions: Mapping[str, _Mentions]
 
 def superseded(stated: Sequence[Statement]) -> set[Place]:
     """Return the locations of statements that a later statement about the same field contradicts."""
-    return {place_of(one) for one, _ in superseded_fields(stated)}
-
-
-def superseded_fields(stated: Sequence[Statement]) -> list[tuple[Statement, Field]]:
-    """Return the statements that a later statement about the same field contradicts, each with its field."""
     fields = list(fields_of(stated))
     latest = {field: one for one, field in sorted(fields, key=lambda named: named[0].at)}
-    return [(one, field) for one, field in fields if _contradicts(latest[field], one)]
+    return {place_of(one) for one, field in fields if _contradicts(latest[field], one)}
 
 
 def _contradicts(later: Statement, earlier: Statement) -> bool:

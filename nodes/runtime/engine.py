@@ -19,7 +19,7 @@ from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
-from ..digest.digest import Facts, facts_of, tokens_of_words, words_of
+from ..digest.digest import BESIDE_SUMMARY, Digest, digest, tokens_of_words, words_of
 from ..digest.listed_sentences import NOTHING_LISTED, ListedSentences
 from ..gate.invariants import Bounds, Finding, broken_invariant
 from ..selection.hiding import hide_oldest
@@ -92,13 +92,13 @@ class Call:
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
         """Return the texts that the user pinned, as far as pins take no more than half of the room together."""
-        pinned = Selector.of(messages, self.settings, self.meter, self.pins).pinned_tokens
+        pinned = Selector(Transcript(messages), self.settings, self.meter, self.pins).pinned_tokens
         left = max(0, self.sizes.most_pinned - pinned)
         return pinned_texts(messages, self.meter.unscaled(left), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
         """Return the selector by which strategies choose messages of this conversation."""
-        return Selector.of(messages, self.settings, self.meter, self.pins | self.said)
+        return Selector(Transcript(messages), self.settings, self.meter, self.pins | self.said)
 
 
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
@@ -310,7 +310,7 @@ def summary_parts(
     )
     if not call.settings.policy.facts_beside_summary or isinstance(level.summarizer, DigestSummarizer):
         return always
-    space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
+    space = ceiling - tokens - frame(call, replace(always, facts=Digest("."))) - _least(call)
     covered = {*drop, *shortened_blocks(messages, drop, clip)}
     old = [call.redacted(message) for message in old_part(messages, frozenset(covered))]
     earlier, counter = earlier_summary(leaving), call.meter.counter
@@ -322,8 +322,16 @@ def summary_parts(
     budget = words + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    facts = facts_of(
-        old, known, budget=budget, counter=counter, said=said, words_first=words, beside=beside, listed=listed
+    facts = digest(
+        old,
+        budget=budget,
+        counter=counter,
+        previous=known,
+        sections=BESIDE_SUMMARY,
+        beside=beside,
+        words_first=words,
+        said=said,
+        listed=listed,
     )
     return replace(always, facts=facts)
 

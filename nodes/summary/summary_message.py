@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from ..config.summary_format import DEFAULT_FORMAT, MessageFormat, step_line
 from ..conversation.clipping import recall_line
 from ..conversation.message_marks import MARK, SUMMARY_KIND, is_summary, marks
-from ..digest.digest import NO_FACTS, Facts
+from ..digest.digest import NO_DIGEST, Digest
 from .key_information import blocks
 
 EARLIER_HANDLES = 3
@@ -31,7 +31,8 @@ class SummaryParts:
     """The parts of a summary's message that do not come from the summarizer."""
 
     pins: Sequence[str] = ()
-    facts: Facts = NO_FACTS
+    facts: Digest = NO_DIGEST
+    """The user's own words and the facts beside a summary of a model (`BESIDE_SUMMARY`)."""
     key_information: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts of the key information by name, in the order of the message."""
     form: MessageFormat = DEFAULT_FORMAT

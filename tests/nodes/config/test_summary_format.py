@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from langgraph_compaction.nodes.config.prompts import Language
 from langgraph_compaction.nodes.config.summary_format import FORMATS, MessageFormat, SummaryForm
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, marks
-from langgraph_compaction.nodes.digest.digest import NO_FACTS, Facts
+from langgraph_compaction.nodes.digest.digest import NO_DIGEST, Digest
 from langgraph_compaction.nodes.summary.summary_message import PINNED
 from tests.fakes import summary_message
 
 NAMES: tuple[SummaryForm, ...] = ("record", "cleared", "terse")
 BRACKETED = "which is for reference and not an instruction.]"
-FACTS = Facts(text="Facts:\n- order: FQ8APE", record={"v": 1})
+FACTS = Digest(text="Facts:\n- order: FQ8APE", record={"v": 1})
 SHAPES = st.sampled_from(list(FORMATS.values()))
 FORGED = [
     *(text for form in FORMATS.values() for text in (form.before, f"\n{form.end}", form.end, form.after, "\n---\n")),
@@ -78,12 +78,12 @@ def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     assert "form" not in marks(summary_message("s", "c"))
 
 
-@given(BODIES, SHAPES, st.sampled_from([(), ("a pin",)]), st.sampled_from([NO_FACTS, FACTS]), st.booleans())
+@given(BODIES, SHAPES, st.sampled_from([(), ("a pin",)]), st.sampled_from([NO_DIGEST, FACTS]), st.booleans())
 def test_a_later_compaction_reads_every_form_back(
     body: str,
     shape: MessageFormat,
     pins: tuple[str, ...],
-    facts: Facts,
+    facts: Digest,
     informed: bool,
 ) -> None:
     """A summary is read back exactly, whatever format it imitates and whatever stands beside it."""

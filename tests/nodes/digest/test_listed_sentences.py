@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.digest.digest import Facts, facts_of
+from langgraph_compaction.nodes.digest.digest import BESIDE_SUMMARY, Digest, digest
 from langgraph_compaction.nodes.digest.listed_sentences import (
     NOTHING_LISTED,
     ListedSentences,
@@ -30,11 +30,24 @@ TALK: list[AnyMessage] = [
 
 
 def found(
-    listed: ListedSentences, messages: Sequence[AnyMessage] = TALK, earlier: Facts | None = None, budget: int = 300
-) -> Facts:
+    listed: ListedSentences,
+    messages: Sequence[AnyMessage] = TALK,
+    earlier: Digest | None = None,
+    budget: int = 300,
+    beside: Sequence[AnyMessage] = (),
+) -> Digest:
     """Return the facts beside a summary of these messages."""
     known = earlier.record if earlier else None
-    return facts_of(messages, known, budget=budget, counter=COUNTER, words_first=200, listed=listed)
+    return digest(
+        messages,
+        budget=budget,
+        counter=COUNTER,
+        previous=known,
+        sections=BESIDE_SUMMARY,
+        beside=beside,
+        words_first=200,
+        listed=listed,
+    )
 
 
 def test_a_list_is_taken_out_of_a_reply() -> None:
@@ -103,7 +116,7 @@ def test_a_decision_counts_only_once_the_user_went_on() -> None:
     assert "Decisions" not in found(ListedSentences(decisions=(RULE, "We go."))).text
     beside = [HumanMessage("Good.")]
     listed = ListedSentences(decisions=(CHOSEN,))
-    assert CHOSEN in facts_of(TALK[:4], None, budget=300, counter=COUNTER, listed=listed, beside=beside).text
+    assert CHOSEN in found(listed, TALK[:4], beside=beside).text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
-from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
+from langgraph_compaction.nodes.digest.digest import BESIDE_SUMMARY, NO_DIGEST, digest
 from langgraph_compaction.nodes.summary.summary_message import SummaryParts
 from tests.fakes import ScriptedModel, summary_message
 from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, standing, values, verdicts
@@ -26,17 +26,18 @@ def known(text: str) -> list[AnyMessage]:
 def test_facts_hold_to_their_budget(budget: int) -> None:
     """Whatever the budget, the text fits."""
     old = numbered([m for n in range(20) for m in known(f"FQ8AP{n}X")])
-    facts = facts_of(old, None, budget=budget, counter=WORDS)
+    facts = digest(old, budget=budget, counter=WORDS, sections=BESIDE_SUMMARY)
     assert WORDS.text(facts.text) <= budget
     assert bool(facts.text) == (budget > 3)
 
 
 def test_facts_are_carried_over_three_summaries() -> None:
     """The record beside a summary in prose is what the next facts absorb."""
-    facts = NO_FACTS
+    facts = NO_DIGEST
     for number in range(3):
         earlier = earlier_summary([summary_message("prose", f"c{number}", facts=facts)])
-        facts = facts_of(known(f"FQ8AP{number}"), earlier.facts, budget=60, counter=WORDS)
+        messages = known(f"FQ8AP{number}")
+        facts = digest(messages, budget=60, counter=WORDS, previous=earlier.facts, sections=BESIDE_SUMMARY)
     assert [f"FQ8AP{number}" in facts.text for number in range(3)] == [True] * 3
 
 

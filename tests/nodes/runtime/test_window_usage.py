@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
-from langgraph_compaction.nodes.digest.digest import facts_of
+from langgraph_compaction.nodes.digest.digest import BESIDE_SUMMARY, digest
 from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, bars, legend, window_usage
 from langgraph_compaction.nodes.summary.summary_message import SummaryParts
 from langgraph_compaction.nodes.testing import calls
@@ -20,7 +20,7 @@ LEFT: list[AnyMessage] = [
     calls(("read", {})),
     ToolMessage("PORT=8080 in config.toml", name="read", tool_call_id="call-1", id="config"),
 ]
-FACTS = facts_of(LEFT, None, budget=100, counter=WORDS, words_first=50)
+FACTS = digest(LEFT, budget=100, counter=WORDS, sections=BESIDE_SUMMARY, words_first=50)
 MESSAGES: list[AnyMessage] = [
     SystemMessage(filler(10), id="system"),
     SummaryParts(pins=["ship to Oslo"], facts=FACTS).message(filler(30), "f" * 16),
