@@ -14,6 +14,7 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import Meter, meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.conversation.view import in_forms, seen, shown_again, with_pins
 from langgraph_compaction.nodes.conversation.window_and_reserve import most_pinned
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -142,7 +143,7 @@ def check_room(
     messages: list[AnyMessage], pins: list[str], settings: CompactionSettings, meter: Meter, limit: int
 ) -> None:
     """Raise `SettingsError` if pins, with the texts in `<Pin>` tags, would hold more of the room than they may."""
-    selector = Selector.of(messages, settings, meter, frozenset(pins))
+    selector = Selector(Transcript(messages), settings, meter, frozenset(pins))
     system = total(meter.counter, [message for message in messages if isinstance(message, SystemMessage)])
     room = limit - meter.scaled(meter.overhead + system)
     texts = dict.fromkeys(text for message in messages for text in pins_in(message))

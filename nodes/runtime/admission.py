@@ -14,7 +14,7 @@ from ..conversation.item_types import without_pin_mark
 from ..conversation.message_marks import MARK, is_pinned, is_summary
 from ..conversation.request import render
 from ..conversation.tokens import total
-from ..conversation.transcript import message_id, system_messages
+from ..conversation.transcript import Transcript, message_id, system_messages
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
 from .engine import shortest_summary
@@ -99,7 +99,7 @@ def _is_new(unit: Sequence[AnyMessage], new: Ids) -> bool:
 
 
 def _selector(context: NodeContext) -> Selector:
-    return Selector.of(context.messages, context.settings, context.meter, context.pins)
+    return Selector(Transcript(context.messages), context.settings, context.meter, context.pins)
 
 
 def _unpinned(context: NodeContext, messages: Sequence[AnyMessage]) -> NodeContext:

@@ -145,17 +145,7 @@ class Selector:
     settings: CompactionSettings
     meter: Meter
     pins: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(
-        cls,
-        messages: Sequence[AnyMessage],
-        settings: CompactionSettings,
-        meter: Meter,
-        pins: frozenset[str] = frozenset(),
-    ) -> "Selector":
-        """Return the selector of these messages; `pins` are the ids of messages that are pinned without a mark."""
-        return cls(Transcript(messages), settings, meter, pins)
+    """Ids of messages that are pinned without a mark."""
 
     def resolve(self, demand: Demand, choice: Choice) -> Selection:
         """Return a choice's selection, which keeps all messages that must stay and drops no tool block in part."""

@@ -83,30 +83,9 @@ class KeyInformation(Protocol):
         """The name that the setting `key_information` lists to switch this provider on."""
         ...
 
-    def collect(self, context: KeyContext) -> CollectedText:
+    def collect(self, context: KeyContext, /) -> CollectedText:
         """Return the text for the summary's message. A function runs in an OS thread; a coroutine is awaited."""
         ...
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The user's first input."""
-
-    name: str = "goal"
-
-    def collect(self, context: KeyContext) -> str:
-        """Return the user's first input, or an empty text if no message or summary still holds the input."""
-        return context.goal
-
-
-@dataclass(frozen=True)
-class Pins:
-    """Names the position of pinned texts among key information; the message contains them in any case."""
-
-    name: str = "pins"
-
-    def collect(self, context: KeyContext) -> None:
-        """Return nothing: the summary's message adds the pinned texts itself."""
 
 
 @dataclass(frozen=True)
@@ -198,15 +177,20 @@ class GitDiff:
 
 @dataclass(frozen=True)
 class _FunctionProvider:
-    """A provider made from a function of the application."""
+    """A provider made from a function."""
 
     name: str
     collect: Callable[[KeyContext], CollectedText]
 
 
-BUILT_IN: Mapping[str, KeyInformation] = {
-    provider.name: provider for provider in (Goal(), Pins(), Memories(), Tasks(), GitDiff())
-}
+_PROVIDERS: Sequence[KeyInformation] = (
+    _FunctionProvider("goal", lambda context: context.goal),
+    _FunctionProvider("pins", lambda _: None),  # names a place: the summary's message has the pins anyway
+    Memories(),
+    Tasks(),
+    GitDiff(),
+)
+BUILT_IN: Mapping[str, KeyInformation] = {provider.name: provider for provider in _PROVIDERS}
 """The built-in providers, which the settings can name without passing a provider to the builder."""
 
 KeyInformationArgument = (
