@@ -20,23 +20,17 @@ class PresetSizes(NamedTuple):
 
 
 def preset_sizes(
-    model: Model | None = None,
-    presets: Sequence[Preset] = PRESETS,
-    *,
-    window: int | None = None,
-    max_tokens: int | None = None,
+    model: Model | None = None, presets: Sequence[Preset] = PRESETS, *, window: int | None = None
 ) -> list[PresetSizes]:
     """Return the sizes of these presets with a model, which is not called.
 
-    `window` stands in place of the window in the model's profile, `max_tokens` in place of the model's own limit for
-    its answer; without a model both are all that is known. Raises `UnknownWindowError` if neither `window` nor the
-    profile gives a window, also for a preset that assumes one.
+    `window` stands in place of the window in the model's profile; without a model it is all that is known. Raises
+    `UnknownWindowError` if neither `window` nor the profile gives a window, also for a preset that assumes one.
     """
     known = window or window_of(CompactionSettings(), model)
-    answer = max_tokens or answer_tokens(model, known)
-    return [_sizes(preset, known, answer) for preset in presets]
-
-
-def _sizes(preset: Preset, window: int, max_tokens: int | None) -> PresetSizes:
-    found = sizes_of(CompactionSettings(preset=preset), window=window, fixed=0, max_tokens=max_tokens)
-    return PresetSizes(preset, found.window, found.limit, found.trigger, found.aim)
+    answer = answer_tokens(model, known)
+    found = (sizes_of(CompactionSettings(preset=one), window=known, fixed=0, max_tokens=answer) for one in presets)
+    return [
+        PresetSizes(preset, sizes.window, sizes.limit, sizes.trigger, sizes.aim)
+        for preset, sizes in zip(presets, found, strict=True)
+    ]

@@ -8,7 +8,8 @@ of the conversation. The messages that arrive meanwhile do not matter: they stay
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -26,8 +27,7 @@ from ..conversation.tokens import total
 from ..conversation.transcript import Transcript
 from ..events import PreparationEvent, emit, log
 from ..gate.invariants import Finding
-from ..gate.reply_checks import Reply
-from ..runtime.effects import Effects, either, run
+from ..runtime.effects import Effect, Effects, either, run
 from ..runtime.finish_attempt import outcome_of
 from ..runtime.ledger_io import opening_of
 from ..runtime.levels import over, stored_level, untried_level
@@ -38,7 +38,6 @@ from ..runtime.trigger_and_warning import suspended_by
 from ..selection.selector import Choice
 from ..state import Draft
 from ..summary.fallback_chain import names_of
-from ..summary.summarizers import Summarizer, SummaryRequest
 from .preparations import PREPARATIONS, Place, Prepared
 
 EARLIEST = 0.75
@@ -74,11 +73,11 @@ def prepare_if_due(
     turn = current_run()
 
     def launch(loop: asyncio.AbstractEventLoop | None) -> None:
-        ahead = _in_background(context, loop)
+        ahead = _in_background(context)
 
         def work() -> Prepared | None:
             with acting_for(turn), span("compaction.prepare", {"gen_ai.conversation.id": place[1]}):
-                return run(_prepared(ahead, summarize))
+                return run(_prepared(ahead, summarize), partial(_called, loop))
 
         PREPARATIONS.start(place, context.epoch, work)
 
@@ -133,11 +132,8 @@ def _is_due(context: NodeContext, size: int) -> bool:
     return size + near >= context.sizes.trigger and size > context.sizes.aim + grown
 
 
-def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> NodeContext:
-    """Return the context of a preparation: that of a turn's node, without its streams.
-
-    Of its callbacks it has the tracers. The models of its levels are called from this OS thread.
-    """
+def _in_background(turn: NodeContext) -> NodeContext:
+    """Return the context of a preparation: that of a turn's node, without its streams, but with its tracers."""
     known, kept = turn.config.get("configurable", {}), ("thread_id", "checkpoint_ns")
     due = turn.after(
         {
@@ -150,13 +146,9 @@ def _in_background(turn: NodeContext, loop: asyncio.AbstractEventLoop | None) ->
             "max_messages": None,
         }
     )
-    chain = tuple(
-        level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, loop))
-        for level in turn.chain
-    )
     return replace(
         due,
-        found=Found(chain=chain),
+        found=Found(chain=turn.chain),
         config={
             "configurable": {**turn.configurable, **{name: known[name] for name in kept if name in known}},
             "callbacks": _tracers(turn.config.get("callbacks")),
@@ -180,58 +172,34 @@ def _tracers(callbacks: Any) -> BaseCallbackManager | None:
 
 
 def _is_asynchronous_only(error: Exception) -> bool:
-    """Whether a summarizer refused a synchronous call because it has only an asynchronous side."""
+    """Whether a synchronous call was refused because there is only an asynchronous side."""
     return isinstance(error, NotImplementedError) or any(text in str(error) for text in _ASYNCHRONOUS_ONLY)
 
 
-@dataclass(frozen=True)
-class _OffLoop:
-    """A summarizer that is called synchronously; one that has no synchronous side is awaited on the run's loop."""
+def _called(loop: asyncio.AbstractEventLoop | None, effect: Effect) -> Any:
+    """Make a call of a preparation synchronously; await one that has no synchronous side on the run's loop.
 
-    inner: Summarizer
-    loop: asyncio.AbstractEventLoop | None
-
-    @property
-    def name(self) -> str:
-        """The name of the summarizer."""
-        return self.inner.name
-
-    @property
-    def agent_model(self) -> Any:
-        """What the summarizer says of itself (`is_asked_behind`)."""
-        return getattr(self.inner, "agent_model", None)
-
-    def summarize(self, request: SummaryRequest) -> Reply:
-        """Call the summarizer.
-
-        Raises the summarizer's own error if it is only asynchronous and the run has no loop, and
-        `SummaryAbandonedError` if the loop ends before the reply.
-        """
-        try:
-            return self.inner.summarize(request)
-        except (NotImplementedError, TypeError) as error:
-            if self.loop is None or not _is_asynchronous_only(error):
-                raise
-            return self._awaited(request, self.loop)
-
-    def _awaited(self, request: SummaryRequest, loop: asyncio.AbstractEventLoop) -> Reply:
-        if not loop.is_running():
-            raise SummaryAbandonedError
-        asked = cast("Any", self.inner.asummarize(request))
-        try:
-            reply = context_without_run().run(lambda: asyncio.run_coroutine_threadsafe(asked, loop))
-        except RuntimeError as error:  # the loop was closed just now
-            asked.close()
-            raise SummaryAbandonedError from error
-        while not reply.done() and loop.is_running():
-            wait([reply], timeout=_LOOK_S)
-        if not reply.done() or reply.cancelled():
-            raise SummaryAbandonedError
-        return cast("Reply", reply.result())
-
-    async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Await the summarizer."""
-        return await self.inner.asummarize(request)
+    Raises the call's own error if it is only asynchronous and the run has no loop, and `SummaryAbandonedError` if the
+    loop ends before the reply.
+    """
+    try:
+        return effect.call()
+    except (NotImplementedError, TypeError) as error:
+        if loop is None or not _is_asynchronous_only(error):
+            raise
+    if not loop.is_running():
+        raise SummaryAbandonedError
+    asked = cast("Any", effect.acall())
+    try:
+        reply = context_without_run().run(lambda: asyncio.run_coroutine_threadsafe(asked, loop))
+    except RuntimeError as error:  # the loop was closed just now
+        asked.close()
+        raise SummaryAbandonedError from error
+    while not reply.done() and loop.is_running():
+        wait([reply], timeout=_LOOK_S)
+    if not reply.done() or reply.cancelled():
+        raise SummaryAbandonedError
+    return reply.result()
 
 
 def _prepared(context: NodeContext, summarize: Node) -> Effects[Prepared | None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from langchain_core.messages import (
     AIMessage,
@@ -57,43 +57,32 @@ class CompactionResult:
         return saved_ratio(self.original_token_count, self.new_token_count)
 
 
+class Options(TypedDict, total=False):
+    """The arguments of `compact_messages` that may be left out."""
+
+    preset: Preset | None
+    """A preset, in place of the one in `settings`."""
+    settings: CompactionSettings | None
+    summarizer: Any
+    """Who writes the summary, as in `create_compacting_agent`; by default "digest"."""
+    token_counter: Any
+    """A function on a list of messages, as `trim_messages` takes it."""
+    strategies: Mapping[str, Strategy] | None
+    """Functions of the application, by the names that the settings use."""
+    force: bool
+    """Whether a list over `max_tokens` alone is compacted (true, the default), or the triggers decide (false)."""
+
+
 @overload
 def compact_messages(
-    messages: Messages,
-    *,
-    max_tokens: int,
-    preset: Preset | None = ...,
-    summarizer: Any = ...,
-    token_counter: Any = ...,
-    settings: CompactionSettings | None = ...,
-    strategies: Mapping[str, Strategy] | None = ...,
-    force: bool = ...,
-    return_result: Literal[False] = ...,
+    messages: Messages, *, max_tokens: int, return_result: Literal[False] = ..., **options: Unpack[Options]
 ) -> list[AnyMessage]: ...
 @overload
 def compact_messages(
-    messages: Messages,
-    *,
-    max_tokens: int,
-    preset: Preset | None = ...,
-    summarizer: Any = ...,
-    token_counter: Any = ...,
-    settings: CompactionSettings | None = ...,
-    strategies: Mapping[str, Strategy] | None = ...,
-    force: bool = ...,
-    return_result: Literal[True],
+    messages: Messages, *, max_tokens: int, return_result: Literal[True], **options: Unpack[Options]
 ) -> CompactionResult: ...
 def compact_messages(
-    messages: Messages,
-    *,
-    max_tokens: int,
-    preset: Preset | None = None,
-    summarizer: Any = "digest",
-    token_counter: Any = None,
-    settings: CompactionSettings | None = None,
-    strategies: Mapping[str, Strategy] | None = None,
-    force: bool = True,
-    return_result: bool = False,
+    messages: Messages, *, max_tokens: int, return_result: bool = False, **options: Unpack[Options]
 ) -> list[AnyMessage] | CompactionResult:
     """Compact a list to at most `max_tokens`; a list that fits is returned unchanged.
 
@@ -102,66 +91,34 @@ def compact_messages(
 
     `messages` are those that `trim_messages` takes: a list of messages, dicts with role and content, (role, content)
     tuples or texts, or the result of a prompt template; the result is a list of messages. The given messages are not
-    changed; a message without an id gets an id in the result. System messages count and are kept. `strategies` are
-    functions of the application, by the names that the settings use.
+    changed; a message without an id gets an id in the result. System messages count and are kept. With
+    `return_result=True` the result also holds the summary, the sizes and the verdict.
 
     Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` if the system
     messages alone fill `max_tokens`, and `ContextExhaustedError` if the messages that must be kept do not fit.
     """
-    result = run(
-        _compact(
-            messages,
-            max_tokens=max_tokens,
-            preset=preset,
-            summarizer=summarizer,
-            token_counter=token_counter,
-            settings=settings,
-            strategies=strategies,
-            force=force,
-        )
-    )
+    result = run(_compact(messages, max_tokens, **options))
     return result if return_result else result.new_messages
 
 
 async def acompact_messages(
-    messages: Messages,
-    *,
-    max_tokens: int,
-    preset: Preset | None = None,
-    summarizer: Any = "digest",
-    token_counter: Any = None,
-    settings: CompactionSettings | None = None,
-    strategies: Mapping[str, Strategy] | None = None,
-    force: bool = True,
-    return_result: bool = False,
+    messages: Messages, *, max_tokens: int, return_result: bool = False, **options: Unpack[Options]
 ) -> list[AnyMessage] | CompactionResult:
     """Compact as `compact_messages` does, without blocking the event loop."""
-    result = await arun(
-        _compact(
-            messages,
-            max_tokens=max_tokens,
-            preset=preset,
-            summarizer=summarizer,
-            token_counter=token_counter,
-            settings=settings,
-            strategies=strategies,
-            force=force,
-        ),
-        off_loop=is_long(_items(messages)),
-    )
+    result = await arun(_compact(messages, max_tokens, **options), off_loop=is_long(_items(messages)))
     return result if return_result else result.new_messages
 
 
 def _compact(
     messages: Messages,
-    *,
     max_tokens: int,
-    preset: Preset | None,
-    summarizer: Any,
-    token_counter: Any,
-    settings: CompactionSettings | None,
-    strategies: Mapping[str, Strategy] | None,
-    force: bool,
+    *,
+    preset: Preset | None = None,
+    settings: CompactionSettings | None = None,
+    summarizer: Any = "digest",
+    token_counter: Any = None,
+    strategies: Mapping[str, Strategy] | None = None,
+    force: bool = True,
 ) -> Effects[CompactionResult]:
     given, writer = _checked(messages), given_summarizer(summarizer)
     context = _context(

@@ -71,13 +71,16 @@ def is_long(messages: Iterable[Any]) -> bool:
     return any(length > _INLINE_CHARS for length in accumulate(map(length_of, messages)))
 
 
-def run(step: Effects[T]) -> T:
-    """Run a body synchronously, return its result; an exception that leaves this function first closes the body."""
+def run(step: Effects[T], call: Callable[[Effect], Any] = lambda effect: effect.call()) -> T:
+    """Run a body synchronously, return its result; an exception that leaves this function first closes the body.
+
+    `call` makes the call of an effect and returns its result.
+    """
     with closing(step):
         reached = _advance(step)
         while isinstance(reached, Effect):
             try:
-                value = reached.call()
+                value = call(reached)
             except Exception as error:  # noqa: BLE001 - raised again inside the step
                 reached = _advance(step, error=error)
             else:

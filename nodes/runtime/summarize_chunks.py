@@ -139,7 +139,7 @@ class Work:
             return [Chunk(tuple(old), "")]
         limit, guard = self._limit(), self.call.settings.policy.input_guard
         if self.level.in_pieces:
-            whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter, guard))
+            whole = sum(counter.text(chunk.text) for chunk in chunks(old, limit, counter, guard))
             limit = max(LEAST_PIECE, min(limit, whole) // PIECES)
         return chunks(old, limit, counter, guard) or [Chunk((), "")]
 

@@ -183,4 +183,5 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
             raise  # the summarizer's own time-out
         raise SummaryTimeoutError(seconds) from None
     finally:
-        task.cancel()
+        if not task.get_loop().is_closed():
+            task.cancel()

@@ -26,10 +26,6 @@ class Chunk:
     """For each message that was cut, by id: the number of tokens shown, and its number of tokens. All others are
     shown in full."""
 
-    def tokens(self, counter: TokenCounter) -> int:
-        """Return the number of tokens of the text."""
-        return counter.text(self.text)
-
 
 def old_part(messages: Sequence[AnyMessage], drop: frozenset[int]) -> list[AnyMessage]:
     """Return the messages that a summary replaces, in order, without the earlier summaries."""
@@ -79,7 +75,7 @@ def _guarded(whole: Sequence[Chunk], guard: InputGuard, budget: int, counter: To
             before += [Chunk((), head)] if head else []
             after += [Chunk((), tail)] if tail else []
             partly += chunk.messages
-            shown = counter.text(head) + counter.text(tail), chunk.tokens(counter)
+            shown = counter.text(head) + counter.text(tail), counter.text(chunk.text)
             cut.update((message_id(message), shown) for message in chunk.messages)
         begin = end + 1
     found = digest(partly, budget=min(budget // 5, MAX_EXTRACTED), counter=counter).text
@@ -88,7 +84,7 @@ def _guarded(whole: Sequence[Chunk], guard: InputGuard, budget: int, counter: To
 
 
 def _shown(chunk: Chunk, budget: int, counter: TokenCounter) -> Chunk:
-    tokens = chunk.tokens(counter)
+    tokens = counter.text(chunk.text)
     if tokens <= budget:
         return chunk
     short = _ends(chunk, budget, counter)

@@ -10,7 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.ahead import preparations
 from langgraph_compaction.nodes.ahead.preparations import PREPARATIONS, Place, Preparations
-from langgraph_compaction.nodes.ahead.prepare import _is_due, _OffLoop
+from langgraph_compaction.nodes.ahead.prepare import _called, _is_due
+from langgraph_compaction.nodes.runtime.effects import Effect
 from langgraph_compaction.nodes.runtime.summarizer_call import SummaryAbandonedError
 from tests.graph.harness import WORDS, at_work, filler
 from tests.histories import asks, result
@@ -65,16 +66,14 @@ def test_a_loop_that_is_closed_while_a_summarizer_is_handed_to_it_ends_the_prepa
     def closed(*_: Any, **__: Any) -> None:
         raise RuntimeError("Event loop is closed")
 
-    async def asummarize(_: Any) -> None: ...
+    async def asummarize() -> None: ...
 
-    def summarize(_: Any) -> None:
+    def summarize() -> None:
         raise NotImplementedError
 
-    summarizer: Any = SimpleNamespace(name="own", summarize=summarize, asummarize=asummarize)
     loop: Any = SimpleNamespace(is_running=lambda: True, call_soon_threadsafe=closed)
-    request: Any = None
     with pytest.raises(SummaryAbandonedError):
-        _OffLoop(summarizer, loop).summarize(request)
+        _called(loop, Effect(summarize, asummarize))
 
 
 def done(known: Preparations, place: Place, work: Any, epoch: int) -> Any:
