@@ -9,6 +9,7 @@ from langgraph.graph import END
 from langgraph.types import StateSnapshot, StateUpdate
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
+from langgraph_compaction.checkpoint.db.workers import on_event_loop
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -45,7 +46,7 @@ def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
     Raises `CompactionError`, which names the twin, on a running event loop with an asynchronous checkpointer: other
     packages' checkpointers refuse synchronous calls there, and a call to this package's would block the loop.
     """
-    if isinstance(graph.checkpointer, AsyncSQLAlchemySaver) and _on_event_loop():
+    if isinstance(graph.checkpointer, AsyncSQLAlchemySaver) and on_event_loop():
         raise _refused(graph, twin)
     try:
         return run(step)
@@ -73,14 +74,6 @@ def _refused(graph: Graph, twin: str) -> CompactionError:
     return CompactionError(
         f"{saver} cannot be called synchronously on a running event loop: use `await thread.{twin}(...)` there"
     )
-
-
-def _on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def state_of(graph: Graph, config: RunnableConfig, *, subgraphs: bool = False) -> Effects[StateSnapshot]:

@@ -1,7 +1,7 @@
 """The triggers: conditions that start a compaction, as JSON values that settings combine."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -34,16 +34,13 @@ class UsedRatio(Frozen):
         """Return the number of tokens that the operator compares the request with."""
         return share(window, self.ratio)
 
-    def threshold(self, window: int) -> int:
-        """Return the smallest request, in tokens, that fires the trigger."""
-        return self.compared_with(window) + (self.operator == ">")
-
 
 class UsedTokens(Frozen):
     """Fires when the request has this number of tokens, whatever the window is: the setting `trigger_tokens`."""
 
     kind: Literal["used_tokens"] = "used_tokens"
     tokens: PositiveInt
+    operator: ClassVar[Literal[">="]] = ">="
 
     def used(self, window: int) -> float:  # noqa: ARG002 - it depends on no window
         """Return 0: the threshold is no share of the window."""
@@ -52,14 +49,6 @@ class UsedTokens(Frozen):
     def compared_with(self, window: int) -> int:
         """Return the number of tokens, at most those of the window."""
         return min(self.tokens, window)
-
-    def threshold(self, window: int) -> int:
-        """Return the smallest request, in tokens, that fires the trigger."""
-        return self.compared_with(window)
-
-    def room(self, room: int) -> int:
-        """Return the tokens of messages of which the aim is a share, out of those that the window leaves."""
-        return min(self.tokens, room)
 
 
 class RemainingRatio(Frozen):
@@ -77,10 +66,6 @@ class RemainingRatio(Frozen):
         """Return the number of tokens that the operator compares the request with."""
         return window - share(window, self.ratio)
 
-    def threshold(self, window: int) -> int:
-        """Return the smallest request, in tokens, that fires the trigger."""
-        return self.compared_with(window) + (self.operator == "<")
-
 
 class ReserveTokens(Frozen):
     """Fires when fewer than `tokens` tokens of the context window are free."""
@@ -97,10 +82,6 @@ class ReserveTokens(Frozen):
     def compared_with(self, window: int) -> int:
         """Return the number of tokens that the operator compares the request with."""
         return max(0, window - self.tokens)
-
-    def threshold(self, window: int) -> int:
-        """Return the smallest request, in tokens, that fires the trigger."""
-        return max(1, window - self.tokens + (self.operator == ">"))
 
 
 class Count(Frozen):
@@ -150,6 +131,11 @@ Trigger = Annotated[
 ]
 
 TokenTrigger = UsedRatio | UsedTokens | RemainingRatio | ReserveTokens
+
+
+def threshold(trigger: TokenTrigger, window: int) -> int:
+    """Return the smallest request, in tokens, that fires a trigger."""
+    return max(1, trigger.compared_with(window) + (trigger.operator in ("<", ">")))
 
 
 def share(tokens: int, ratio: float) -> int:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ..config.settings import CompactionSettings
-from ..config.triggers import ReserveTokens, TokenTrigger, UsedTokens, share
+from ..config.triggers import ReserveTokens, TokenTrigger, UsedTokens, share, threshold
 from ..errors import SettingsError
 
 MAX_RESERVE = 16_384
@@ -112,12 +112,12 @@ def sizes_of(
     first = min(settings.token_triggers, key=lambda one: _threshold(one, window, base), default=None)
     trigger, raised = limit, False
     if first is not None:
-        threshold, target = _threshold(first, window, base), settings.target_ratio
-        usable = first.room(room) if isinstance(first, UsedTokens) else room
+        fires_at, target = _threshold(first, window, base), settings.target_ratio
+        usable = min(first.tokens, room) if isinstance(first, UsedTokens) else room
         least = fixed + share(usable, (max(first.used(window), target) + target) / 2)
-        raised = least > threshold
+        raised = least > fires_at
         zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.policy.soft_zone else 0
-        trigger = min(max(threshold, least), limit - zone)
+        trigger = min(max(fires_at, least), limit - zone)
     if isinstance(first, UsedTokens):
         room = min(room, trigger - fixed)  # what stands beside the conversation is not to fill it
     if trigger <= aim:
@@ -139,7 +139,7 @@ def sizes_of(
 
 def _threshold(trigger: TokenTrigger, window: int, base: int) -> int:
     """Return the size in tokens at which a trigger fires; a `ReserveTokens` trigger always refers to the window."""
-    return trigger.threshold(window if isinstance(trigger, ReserveTokens) else base)
+    return threshold(trigger, window if isinstance(trigger, ReserveTokens) else base)
 
 
 def _automatic_reserve(settings: CompactionSettings, window: int) -> int:

@@ -12,7 +12,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import COMMITTED, LedgerRow
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.conversation.view import as_said
 from langgraph_compaction.nodes.runtime.window_usage import WindowUsage, stored_usages
 from langgraph_compaction.nodes.state import messages_in_view
@@ -25,7 +25,7 @@ from ...library_tools import library_tools
 from ...thread import CompactionThread
 from ...thread_state import records_of
 from ...window_usage import window_usage
-from ..replay.recorded_run import schema_tokens, schemas_of
+from ..replay.recorded_run import content_of, schema_tokens, schemas_of
 from ..replay.replay_report import compaction_figures
 from .questions import QUESTIONS
 
@@ -136,7 +136,7 @@ class Investigation:
         `lost_messages` counts the messages that the transcript lacks. `rollback` says whether the model saw the same
         before and after the failed compaction; `None` if none failed.
         """
-        said, found = [*map(_content, self.said)], [*map(_content, self.transcript())]
+        said, found = [*map(content_of, self.said)], [*map(content_of, self.transcript())]
         checkpoints = [snapshot.values for snapshot in self.graph.get_state_history(self.config)]
         results = [message for message in self.said if isinstance(message, ToolMessage)]
         return {
@@ -205,7 +205,3 @@ def _is_rolled_back(checkpoints: list[dict[str, Any]]) -> bool | None:
         elif after is not None:
             return messages_in_view(values) == after
     return None
-
-
-def _content(message: BaseMessage) -> tuple[str, ...]:
-    return (message.type, *texts_of(message))

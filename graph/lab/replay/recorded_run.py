@@ -221,7 +221,7 @@ class Player:
         self.report.messages, self.report.rounds = len(shown), sum(map(is_real_user, shown))
         self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / self.options.bias)
         self.report.archived = len({m.id for m in whole} - {m.id for m in shown})
-        lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
+        lost = Counter(map(content_of, self.recording.messages)) - Counter(map(content_of, whole))
         self.report.lost_messages = lost.total()
         self.report.attempts = records.history(self.report.thread)
 
@@ -251,6 +251,6 @@ def is_paired(messages: Sequence[BaseMessage]) -> bool:
     return not waiting
 
 
-def _content(message: BaseMessage) -> tuple[str, ...]:
+def content_of(message: BaseMessage) -> tuple[str, ...]:
     """Return the type, texts and calls of a message, by which messages are compared."""
     return (message.type, *texts_of(message))

@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.config.policies import (
     TypedRules,
 )
 from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings, effective, flat
-from langgraph_compaction.nodes.config.triggers import ReserveTokens
+from langgraph_compaction.nodes.config.triggers import ReserveTokens, threshold
 from langgraph_compaction.nodes.errors import SettingsError
 
 DEFAULTS = {
@@ -41,8 +41,8 @@ def test_defaults_are_the_seeds(name: str, value: Any) -> None:
 def test_reserved_tokens_fire_at_the_smallest_request_that_takes_some_of_them(operator: Any, smallest: int) -> None:
     """With `>`, a request that leaves exactly as many tokens does not fire."""
     trigger = ReserveTokens(tokens=250, operator=operator)
-    assert trigger.threshold(1_000) == smallest
-    assert trigger.threshold(100) == 1
+    assert threshold(trigger, 1_000) == smallest
+    assert threshold(trigger, 100) == 1
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -4,7 +4,14 @@ import pytest
 
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.settings import settings_of
-from langgraph_compaction.nodes.config.triggers import Count, RemainingRatio, ReserveTokens, TokenTrigger, UsedRatio
+from langgraph_compaction.nodes.config.triggers import (
+    Count,
+    RemainingRatio,
+    ReserveTokens,
+    TokenTrigger,
+    UsedRatio,
+    threshold,
+)
 from langgraph_compaction.nodes.errors import SettingsError
 
 
@@ -21,14 +28,14 @@ from langgraph_compaction.nodes.errors import SettingsError
 )
 def test_each_operator_fires_at_its_own_smallest_request(trigger: TokenTrigger, smallest: int, used: float) -> None:
     """The window has 1,000 tokens; a strict comparison fires one token later."""
-    assert (trigger.threshold(1_000), trigger.used(1_000)) == (smallest, used)
+    assert (threshold(trigger, 1_000), trigger.used(1_000)) == (smallest, used)
 
 
 @pytest.mark.parametrize(("window", "compared", "smallest"), [(16_385, 1, 2), (16_384, 0, 1), (100, 0, 1)])
 def test_a_window_smaller_than_the_reserved_tokens_fires_at_once(window: int, compared: int, smallest: int) -> None:
     """The number that is compared is never below zero, and a request is never smaller than one token."""
     trigger = ReserveTokens()
-    assert (trigger.compared_with(window), trigger.threshold(window)) == (compared, smallest)
+    assert (trigger.compared_with(window), threshold(trigger, window)) == (compared, smallest)
 
 
 def test_a_count_fires_at_its_limit_or_beyond_it() -> None:
