@@ -15,11 +15,11 @@ from ..checkpoints import pending_writes
 from ..db import tables, urls
 from ..db.database import Database
 from ..db.transaction import Transaction
-from ..errors import DatabaseError, DatabaseURLError
+from ..errors import DatabaseURLError
 from ..extras import how_to_install
 from ..messages.message_store import MessageStore
 from .import_checkpoints import ImportedCheckpoint, import_checkpoints
-from .import_sources import PendingWrite, SourceCheckpoint, SourceError, configurable
+from .import_sources import PendingWrite, SourceCheckpoint, SourceError, configurable, translated
 
 _EXAMPLES = "sqlite:///FILE (for a SqliteSaver) or postgresql://user@host/name (for a PostgresSaver)"
 _FRACTION = 10**16
@@ -142,7 +142,7 @@ def _sqlite(url: sa.URL) -> Generator[BaseCheckpointSaver[str]]:
     from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - an optional package
 
     with (
-        _translated(url, sqlite3.Error),
+        translated(urls.place(url), sqlite3.Error),
         closing(
             sqlite3.connect(Path(url.database or ""), timeout=urls.BUSY_TIMEOUT_S, check_same_thread=False)
         ) as conn,
@@ -158,14 +158,6 @@ def _postgres(url: sa.URL) -> Generator[BaseCheckpointSaver[str]]:
     from psycopg import Error  # noqa: PLC0415 - an optional package
 
     where = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with _translated(url, Error), PostgresSaver.from_conn_string(where) as saver:
+    with translated(urls.place(url), Error), PostgresSaver.from_conn_string(where) as saver:
         saver.setup()
         yield saver
-
-
-@contextmanager
-def _translated(url: sa.URL, errors: type[Exception]) -> Generator[None]:
-    try:
-        yield
-    except errors as error:
-        raise DatabaseError(f"{urls.place(url)}: {str(error).partition(chr(10))[0]}") from error

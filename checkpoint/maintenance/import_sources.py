@@ -290,7 +290,7 @@ def _postgres(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
 def _tables(engine: sa.Engine, saver: str, writes: str) -> sa.TableClause:
     """Return the table of pending writes with its columns; raise SourceError unless `saver` made the tables."""
     place = urls.place(engine.url)
-    with _translated(place), engine.connect() as conn:
+    with translated(place), engine.connect() as conn:
         inspector = sa.inspect(conn)
         columns = {
             name: {column["name"] for column in inspector.get_columns(name)} if inspector.has_table(name) else set()
@@ -302,16 +302,16 @@ def _tables(engine: sa.Engine, saver: str, writes: str) -> sa.TableClause:
 
 
 def _rows(engine: sa.Engine, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    with _translated(urls.place(engine.url)), engine.connect() as conn:
+    with translated(urls.place(engine.url)), engine.connect() as conn:
         return [tuple(row) for row in conn.execute(query)]
 
 
 @contextmanager
-def _translated(place: str) -> Generator[None]:
+def translated(place: str, errors: type[Exception] = exc.SQLAlchemyError) -> Generator[None]:
     """Raise DatabaseError, without the statement's parameters, in place of the database's errors."""
     try:
         yield
-    except exc.SQLAlchemyError as error:
+    except errors as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         kind = DatabaseURLError if urls.is_unusable_file(error) else DatabaseError
         raise kind(f"{place}: {said}") from error

@@ -5,6 +5,7 @@ with shorter fields, and at last with fewer rounds.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage
 
@@ -12,7 +13,18 @@ from ...config.policies import Selective
 from ...conversation.item_types import is_skill, unread
 from ...conversation.message_marks import is_real_user
 from ..selector import Choice, Demand, Selector
-from .dialogue_rounds_floor import Plan, plans
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to keep: rounds, older messages of each type, tool blocks, and whether fields are cut to fit."""
+
+    floor: int
+    beyond: int
+    blocks: int
+    tight: bool = False
+    spare: bool = False
+    """Whether results and skills that the model has not read yet are kept whole."""
 
 
 def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
@@ -21,6 +33,26 @@ def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
     full = own.dialogue_rounds_keep_min
     for plan in plans(own, spare=selector.settings.policy.tool_blocks_keep_unread):
         yield planned(selector, plan, demand, enough=demand.roomy if plan.floor >= full else demand.aim)
+
+
+def plans(settings: Selective, *, spare: bool = True) -> Iterator[Plan]:
+    """Yield every plan, the one that keeps most first; the number of rounds is halved each time (12, 6, 3, 1)."""
+    blocks, floor = settings.tool_blocks_keep_recent, settings.dialogue_rounds_keep_min
+    if spare:
+        yield Plan(floor, settings.dialogue_beyond_keep, blocks, spare=True)
+        yield Plan(floor, 0, blocks, spare=True)
+    yield Plan(floor, settings.dialogue_beyond_keep, blocks)
+    yield from _with_fewer_blocks(floor, blocks)
+    while floor > 1:
+        floor //= 2
+        yield from _with_fewer_blocks(floor, blocks)
+
+
+def _with_fewer_blocks(floor: int, blocks: int) -> Iterator[Plan]:
+    """Yield plans for a number of rounds, with ever fewer tool blocks, then with shorter fields too."""
+    for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks))):
+        yield Plan(floor, 0, kept)
+    yield Plan(floor, 0, min(1, blocks), tight=True)
 
 
 def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | None = None) -> Choice:
@@ -62,6 +94,5 @@ def shrunk(selector: Selector, demand: Demand) -> Iterator[Choice]:
     Strategies that keep the newest messages use these choices if even the newest round does not fit whole.
     """
     blocks = selector.settings.of(Selective).tool_blocks_keep_recent
-    fewer = [Plan(1, 0, kept) for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks)))]
-    for plan in (*fewer, Plan(1, 0, min(1, blocks), tight=True), Plan(0, 0, 0, tight=True)):
+    for plan in (*_with_fewer_blocks(1, blocks), Plan(0, 0, 0, tight=True)):
         yield planned(selector, plan, demand, enough=demand.roomy)

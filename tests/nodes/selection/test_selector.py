@@ -15,8 +15,7 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.hiding import hide_oldest
 from langgraph_compaction.nodes.selection.oversize_step import forced
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
-from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
-from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
+from langgraph_compaction.nodes.selection.strategies.tool_blocks import Plan, keeps, planned
 from langgraph_compaction.nodes.selection.strategy_chain import choose, shortened
 from tests.fakes import summary_message
 from tests.histories import (
