@@ -26,10 +26,6 @@ class UsedRatio(Frozen):
     ratio: float = Field(gt=0, le=1)
     operator: Literal[">=", ">"] = ">="
 
-    def used(self, window: int) -> float:  # noqa: ARG002 - the share is the same for every window
-        """Return the threshold as a share of the window."""
-        return self.ratio
-
     def compared_with(self, window: int) -> int:
         """Return the number of tokens that the operator compares the request with."""
         return share(window, self.ratio)
@@ -41,10 +37,6 @@ class UsedTokens(Frozen):
     kind: Literal["used_tokens"] = "used_tokens"
     tokens: PositiveInt
     operator: ClassVar[Literal[">="]] = ">="
-
-    def used(self, window: int) -> float:  # noqa: ARG002 - it depends on no window
-        """Return 0: the threshold is no share of the window."""
-        return 0.0
 
     def compared_with(self, window: int) -> int:
         """Return the number of tokens, at most those of the window."""
@@ -58,10 +50,6 @@ class RemainingRatio(Frozen):
     ratio: float = Field(default=0.25, gt=0, lt=1)
     operator: Literal["<", "<="] = "<"
 
-    def used(self, window: int) -> float:  # noqa: ARG002 - the share is the same for every window
-        """Return the threshold as a share of the window."""
-        return 1 - self.ratio
-
     def compared_with(self, window: int) -> int:
         """Return the number of tokens that the operator compares the request with."""
         return window - share(window, self.ratio)
@@ -74,10 +62,6 @@ class ReserveTokens(Frozen):
     tokens: NonNegativeInt = 16_384
     operator: Literal[">=", ">"] = ">"
     """How the size of the request is compared with the window minus `tokens`."""
-
-    def used(self, window: int) -> float:
-        """Return the threshold as a share of the window."""
-        return self.compared_with(window) / window
 
     def compared_with(self, window: int) -> int:
         """Return the number of tokens that the operator compares the request with."""

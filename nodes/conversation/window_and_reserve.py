@@ -113,8 +113,10 @@ def sizes_of(
     trigger, raised = limit, False
     if first is not None:
         fires_at, target = _threshold(first, window, base), settings.target_ratio
-        usable = min(first.tokens, room) if isinstance(first, UsedTokens) else room
-        least = fixed + share(usable, (max(first.used(window), target) + target) / 2)
+        usable, ratio = room, first.compared_with(window) / window
+        if isinstance(first, UsedTokens):
+            usable, ratio = min(first.tokens, room), target
+        least = fixed + share(usable, (max(ratio, target) + target) / 2)
         raised = least > fires_at
         zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.policy.soft_zone else 0
         trigger = min(max(fires_at, least), limit - zone)
