@@ -92,7 +92,8 @@ def compact_messages(
     `messages` are those that `trim_messages` takes: a list of messages, dicts with role and content, (role, content)
     tuples or texts, or the result of a prompt template; the result is a list of messages. The given messages are not
     changed; a message without an id gets an id in the result. System messages count and are kept. With
-    `return_result=True` the result also holds the summary, the sizes and the verdict.
+    `return_result=True` the result also holds the summary, the sizes and the verdict. `options` are those of
+    `Options`: `preset`, `settings`, `summarizer`, `token_counter`, `strategies` and `force`.
 
     Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` if the system
     messages alone fill `max_tokens`, and `ContextExhaustedError` if the messages that must be kept do not fit.
