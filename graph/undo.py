@@ -19,6 +19,7 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
     after_undo,
     channel_after,
+    exceeds,
     over_limit,
     redoing,
     tell_ledger,
@@ -87,13 +88,13 @@ def _changed(
     dependencies, compaction = (yield from settled(graph, config)), values.get("compaction") or {}
     records, thread, now = dependencies.records, thread_of(config), dependencies.now()
     meter, done = yield from blocking(lambda: _sized(dependencies, change, compaction))
-    if done.limit is not None and done.tokens > done.limit and not force:
+    if exceeds(done.tokens, done.limit) and not force:
         raise OverLimitError(f"{over_limit(change, done.tokens, done.limit)}. Use force=True to undo it all the same")
     channel = channel_after(change, compaction, tokens=done.tokens, limit=done.limit)
     yield from written(graph, config, {"compaction_view": change.view, "compaction": channel})
 
     def told() -> None:
-        tell_ledger(records, thread, values, change, meter=meter, now=now, checkpoint_id=place)
+        tell_ledger(records, thread, values, change, meter=meter, after=done.tokens, now=now, checkpoint_id=place)
 
     yield from querying(records, told)
     return done

@@ -15,6 +15,7 @@ from langgraph_compaction.nodes.runtime.undo_request import (
     Undoing,
     after_undo,
     channel_after,
+    exceeds,
     over_limit,
     redoing,
     tell_ledger,
@@ -94,8 +95,8 @@ def _undo(saver: SQLAlchemySaver, thread: str, compaction: str | None, *, force:
         told, sentence = undo_thread(saver, thread, compaction, force=force)
     except OverLimitError as error:
         raise OverLimitError(f"{error}. --force undoes it all the same") from error
-    is_held = told["limit"] is None or told["tokens_about"] <= told["limit"]
-    return told, f"{sentence} `undo {thread} --release` allows them again." if is_held else sentence
+    over = exceeds(told["tokens_about"], told["limit"])
+    return told, sentence if over else f"{sentence} `undo {thread} --release` allows them again."
 
 
 def undo_thread(
@@ -148,12 +149,12 @@ def _write(saver: SQLAlchemySaver, thread: str, found: CheckpointTuple, change: 
     channel: dict[str, Any] = values["compaction"]
     meter, limit = stored_meter(channel), (channel.get("sizes") or {}).get("limit")
     tokens = meter.request(change.messages)
-    if limit is not None and tokens > limit and not force:
+    if exceeds(tokens, limit) and not force:
         raise OverLimitError(over_limit(change, tokens, limit))
     known = channel_after(change, channel, tokens=tokens, limit=limit)
     rewrite(saver, found, {"compaction_view": change.view, "compaction": {**channel, **known}})
     records = CompactionRecords(saver.database)
-    tell_ledger(records, thread, values, change, meter=meter, now=time(), checkpoint_id=place)
+    tell_ledger(records, thread, values, change, meter=meter, after=tokens, now=time(), checkpoint_id=place)
     return tokens
 
 

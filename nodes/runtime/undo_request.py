@@ -129,14 +129,19 @@ def _last_attempt(compaction: Mapping[str, Any]) -> dict[str, Any] | None:
     return last if "trigger" in last else last.get("compaction")
 
 
+def exceeds(tokens: int, limit: int | None) -> bool:
+    """Whether a request of so many tokens exceeds the limit, if that is known."""
+    return limit is not None and tokens > limit
+
+
 def after_undo(tokens: int, limit: int | None) -> str:
     """Return whether automatic compactions pause after an undo: not if the next request exceeds the limit."""
-    if limit is not None and tokens > limit:
+    if exceeds(tokens, limit):
         return f"that is over the limit of {limit:,}, and the next turn compacts again"
     return "automatic compactions pause until a release"
 
 
-def over_limit(done: Undoing, tokens: int, limit: int) -> str:
+def over_limit(done: Undoing, tokens: int, limit: int | None) -> str:
     """Return why an undo needs `force`: the request, of `tokens` tokens, would then exceed the limit."""
     return (
         f"with compaction {done.compactions[0]} undone, the request would hold {tokens:,} tokens and the limit is "
@@ -151,16 +156,18 @@ def tell_ledger(
     done: Undoing,
     *,
     meter: Meter,
+    after: int,
     now: float,
     checkpoint_id: str | None,
     namespace: str = "",
 ) -> None:
     """Write a ledger row for an undo or a redo of a thread in the state `values`.
 
+    `after` is the size of the next request, in tokens, measured with `meter`.
     The rows of the undone compactions stay, because a fork or a redo may need these rows.
     """
     compaction, messages = values.get("compaction") or {}, messages_in_view(values)
-    strategy, after = _STRATEGIES[done.verdict], meter.request(done.messages)
+    strategy = _STRATEGIES[done.verdict]
     name = f"{strategy} {compaction.get('head')} {checkpoint_id} {fingerprint_all(messages)}"
     key = AttemptKey(thread, namespace, name, 0, 0)
     outcome = Outcome(verdict=done.verdict, now=now, detail=", ".join(done.compactions), tokens_after=after)
@@ -222,8 +229,17 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     records, thread, values = context.records, str(context.thread_id), context.values
 
     def told() -> None:
-        now, namespace = context.now(), context.namespace
-        tell_ledger(records, thread, values, found, meter=meter, now=now, checkpoint_id=place, namespace=namespace)
+        tell_ledger(
+            records,
+            thread,
+            values,
+            found,
+            meter=meter,
+            after=left,
+            now=context.now(),
+            checkpoint_id=place,
+            namespace=context.namespace,
+        )
 
     yield from write_ledger(context, told)
     strategy = _STRATEGIES[found.verdict]
@@ -254,7 +270,7 @@ def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Undoing 
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "undo")
     tokens, limit = context.meter.request(found.messages), context.sizes.limit
-    if tokens > limit and "redo" not in request and not request.get("force"):
+    if exceeds(tokens, limit) and "redo" not in request and not request.get("force"):
         return Finding(
             "noop", "over_limit", f'{over_limit(found, tokens, limit)}. "force": true undoes it all the same'
         )
