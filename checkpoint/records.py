@@ -227,7 +227,9 @@ class CompactionRecords:
         began, entries = snapshots.of_thread(transaction, thread), archive.entries(transaction, thread)
         original_conversation.check_complete(line, began, {one.compaction_id for one in entries}, thread_id)
         archived = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
-        found = self.store.get_many(transaction, thread, [*began.values(), *archived.values()])
+        wanted = [began[name] for name in line if name in began]
+        wanted += [runs for name, runs in archived.items() if name in line or name not in began]
+        found = self.store.get_many(transaction, thread, wanted)
         return original_conversation.join(messages, line, began, archived, found)
 
     @reads

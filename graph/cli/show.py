@@ -87,8 +87,8 @@ def show(
         with open_existing(db, thread) as saver:
             known = _last_window(CompactionRecords(saver.database).history(thread))
             settings = settings_of(config, preset=preset, context_window=window_tokens(window, known=known))
-            if settings.context_window is None:
-                settings = effective(settings, {"context_window": known} if known else {})
+            if settings.context_window is None and known:
+                settings = effective(settings, {"context_window": known})
             _preview(saver, thread, _settings(settings), whole=whole, as_json=as_json)
         return
     with open_existing(db, thread) as saver:

@@ -76,13 +76,15 @@ def allowed_classes(text: str) -> list[tuple[str, str]]:
 def keys_in(env: Mapping[str, str]) -> Keyring | None:
     """Return the keys in the variable `LANGGRAPH_COMPACTION_KEYS`, `None` without any; no error quotes a key."""
     items = [one.strip().partition("=") for one in env.get(KEYS, "").split(",") if one.strip()]
+    if not items:
+        return None
     try:
-        keys = {name: b64decode(key, validate=True) for name, _, key in items}
+        keys = {name: b64decode(key, validate=True) for name, _, key in items if name}
     except ValueError:
-        keys = {"": b""}
-    if any(not name or len(key) != KEY_BYTES for name, key in keys.items()):
+        keys = {}
+    if len(keys) < len(items) or any(len(key) != KEY_BYTES for key in keys.values()):
         raise SettingsError(f"{KEYS}: write ID=KEY, each key {KEY_BYTES} bytes in base64, separated by commas")
-    return Keyring(keys, current=items[0][0]) if items else None
+    return Keyring(keys, current=items[0][0])
 
 
 def load_settings(

@@ -133,12 +133,13 @@ def finish_attempt(
     )
     _measure(context, known, draft)
     text = in_words(verdict, before=before, after=after, reason=reason)
-    if draft and verdict in COMMITTED:
-        text = "; ".join([text, *_what_left(context, draft, needs_force=before > context.sizes.limit)])
     if draft:
         more["trigger"] = draft["trigger"]
         if verdict in COMMITTED:
-            said = [message for message in _gone(context, draft) if not is_summary(message)]
+            dropped = set(draft["drop"])
+            left = [message for message in context.messages if message.id in dropped]
+            text = "; ".join([text, *_what_left(context, draft, len(left))])
+            said = [message for message in left if not is_summary(message)]
             more["left"] = beginnings(context, said, *SHOWN_LEFT)
         else:  # a commit stores them for the thread
             more |= {"trigger_tokens": context.sizes.trigger, "limit": context.sizes.limit}
@@ -157,20 +158,15 @@ def in_words(verdict: str, *, before: int, after: int, reason: str = "") -> str:
     return f"not compacted: {verdict}{f' ({reason})' if reason else ''}; the messages are as they were"
 
 
-def _what_left(context: NodeContext, draft: Draft, *, needs_force: bool) -> Iterator[str]:
+def _what_left(context: NodeContext, draft: Draft, left: int) -> Iterator[str]:
     """Yield how many messages left the view or became short by a commit, and how a run's input undoes it."""
-    if left := len(_gone(context, draft)):
+    if left:
         yield f"{left:,} messages left the view"
     if short := len(draft["clip"]):
         yield f"{short:,} messages were shortened"
     if context.saver and not context.dependencies.embedded:
-        force = ', "force": true' if needs_force else ""
+        force = ', "force": true' if draft["tokens_before"] > context.sizes.limit else ""
         yield f'undo with {context.dependencies.channel}_request {{"undo": "last"{force}}}'
-
-
-def _gone(context: NodeContext, draft: Draft) -> list[AnyMessage]:
-    gone = set(draft["drop"])
-    return [message for message in context.messages if message.id in gone]
 
 
 def beginnings(context: NodeContext, messages: Sequence[AnyMessage], most: int, characters: int) -> list[str]:
